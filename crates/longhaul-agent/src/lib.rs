@@ -1,0 +1,1 @@
+//! The one model and tool loop, each turn a recorded step.

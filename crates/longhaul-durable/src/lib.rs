@@ -1,0 +1,1 @@
+//! Durable execution: state graphs, recorded steps, checkpoints, the effect ledger.

@@ -1,0 +1,1 @@
+//! Long-term memory: local embeddings and hybrid search over rows in the store.

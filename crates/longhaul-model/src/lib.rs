@@ -1,0 +1,1 @@
+//! Chat models behind one port, token counts, and cassettes served over the real wire protocol.

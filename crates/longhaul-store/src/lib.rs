@@ -1,0 +1,1 @@
+//! The state store: one transaction type, migrations, leases, events, blobs.

@@ -1,0 +1,1 @@
+//! Records with content, and the typed links between them.

@@ -1,0 +1,1 @@
+//! Longhaul as a library: everything wired together from settings.
