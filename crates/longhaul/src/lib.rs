@@ -1,1 +1,3 @@
 //! Longhaul as a library: everything wired together from settings.
+
+pub mod settings;

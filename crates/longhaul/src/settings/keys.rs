@@ -1,0 +1,322 @@
+//! The one table of every key: its name, its kind, who may set it, its default and what it is for. Files, the environment,
+//! `--set` and `docs/configuration.md` all follow from it, so that none of them can know a key the others do not.
+
+/// What a value must look like.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    /// Any text that is not empty.
+    Text,
+    /// Text that is never shown.
+    Secret,
+    /// A file or folder; `~/` is the user's home, relative paths start where they are written.
+    Path,
+    /// Paths inside the project, relative to it.
+    ProjectPaths,
+    /// `http://…` or `https://…`.
+    Url,
+    /// `true` or `false`.
+    Bool,
+    /// A whole number within bounds, both included.
+    Integer {
+        /// Least.
+        min: u64,
+        /// Most.
+        max: u64,
+    },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// `openai:NAME`, `cassette:FILE` or `cassette:demo`.
+    ModelSpec,
+    /// A path (embedded memory) or `http://host:19530` (Milvus).
+    MemoryUri,
+}
+
+/// Who may set a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Everybody, the project's own file included: it only tunes the work, within bounds.
+    Anyone,
+    /// Not the project's file, which the agent can write.
+    UserOnly,
+}
+
+/// One key.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// `section.key`, or a single word at the top of the file.
+    pub(crate) name: &'static str,
+    /// The value's shape.
+    pub(crate) kind: Kind,
+    /// Who may set it.
+    pub(crate) who: Who,
+    /// Another environment variable that sets it, beside `LONGHAUL_…`.
+    pub(crate) alias: Option<&'static str>,
+    /// The default as it would be written, when it is a constant.
+    pub(crate) default: Option<&'static str>,
+    /// One sentence for the manual.
+    pub(crate) about: &'static str,
+}
+
+impl Key {
+    /// The environment variable that sets it: `LONGHAUL_MODEL_BASE_URL`.
+    pub(crate) fn variable(&self) -> String {
+        format!("LONGHAUL_{}", self.name.replace('.', "_").to_ascii_uppercase())
+    }
+}
+
+const fn key(
+    name: &'static str,
+    kind: Kind,
+    who: Who,
+    alias: Option<&'static str>,
+    default: Option<&'static str>,
+    about: &'static str,
+) -> Key {
+    Key { name, kind, who, alias, default, about }
+}
+
+use Who::{Anyone, UserOnly};
+
+const fn int(min: u64, max: u64) -> Kind {
+    Kind::Integer { min, max }
+}
+
+/// Every key there is, in the order of the manual.
+pub(crate) const KEYS: &[Key] = &[
+    key(
+        "home",
+        Kind::Path,
+        UserOnly,
+        None,
+        None,
+        "Where the store, the checks and the evidence live. Default: `$XDG_DATA_HOME/longhaul`, else `~/.local/share/longhaul`.",
+    ),
+    key(
+        "cache",
+        Kind::Path,
+        UserOnly,
+        None,
+        None,
+        "Where downloaded models are kept. Default: `$XDG_CACHE_HOME/longhaul`, else `~/.cache/longhaul`.",
+    ),
+    key(
+        "model.spec",
+        Kind::ModelSpec,
+        UserOnly,
+        Some("OPENAI_MODEL"),
+        None,
+        "The model that works: `openai:NAME` for any OpenAI-compatible service, `cassette:FILE` or `cassette:demo` for recorded replies. `OPENAI_MODEL=NAME` means `openai:NAME`.",
+    ),
+    key(
+        "model.base_url",
+        Kind::Url,
+        UserOnly,
+        Some("OPENAI_BASE_URL"),
+        Some("https://api.openai.com/v1"),
+        "Where the service is. The path up to, not including, `/chat/completions`.",
+    ),
+    key(
+        "model.api_key",
+        Kind::Secret,
+        UserOnly,
+        Some("OPENAI_API_KEY"),
+        None,
+        "The service's key. Never printed, stored or given to the sandbox. A local service may need none.",
+    ),
+    key(
+        "model.window_tokens",
+        int(4_000, 10_000_000),
+        Anyone,
+        None,
+        Some("128000"),
+        "The model's context window; a session hands over before it is full.",
+    ),
+    key("model.answer_tokens_max", int(256, 1_000_000), Anyone, None, Some("16000"), "The most one answer may take."),
+    key(
+        "model.idle_seconds_max",
+        int(5, 3_600),
+        UserOnly,
+        None,
+        Some("120"),
+        "How long the service may be silent before the call counts as failed and is tried again.",
+    ),
+    key(
+        "embedding.model",
+        Kind::Text,
+        UserOnly,
+        Some("EMBEDDING_MODEL"),
+        Some("all-MiniLM-L6-v2"),
+        "The embedding model. Only the default is in this release: another name is kept, and a notice says that it is not used yet.",
+    ),
+    key(
+        "embedding.dimension",
+        int(1, 65_536),
+        UserOnly,
+        Some("EMBEDDING_DIMENSION"),
+        Some("384"),
+        "The length of its vectors. Takes effect together with other embedding models.",
+    ),
+    key(
+        "embedding.path",
+        Kind::Path,
+        UserOnly,
+        None,
+        None,
+        "A folder that holds the embedding model (`model.safetensors`, `tokenizer.json`, `config.json`). Default: the copy `longhaul setup` put into the cache.",
+    ),
+    key(
+        "memory.uri",
+        Kind::MemoryUri,
+        UserOnly,
+        Some("MILVUS_URI"),
+        None,
+        "Where memories are indexed: a path, or nothing, for the embedded engine (its rows are in the home folder's store, so the path itself is not used). `http://host:19530` for Milvus is refused in this release.",
+    ),
+    key(
+        "memory.recall_count",
+        int(1, 50),
+        Anyone,
+        None,
+        Some("8"),
+        "How many memories are recalled when a session starts.",
+    ),
+    key(
+        "sandbox.network",
+        Kind::Choice(&["loopback", "host"]),
+        UserOnly,
+        None,
+        Some("loopback"),
+        "What the agent's commands may reach: `loopback` is a network of their own with nothing else in it, `host` is this machine's network with everything on it.",
+    ),
+    key(
+        "sandbox.readonly",
+        Kind::ProjectPaths,
+        UserOnly,
+        None,
+        Some(""),
+        "Paths inside the project which the agent's commands may read and not write, beside `.git`. A list; in the environment separated by colons.",
+    ),
+    key("sandbox.command_seconds_max", int(1, 3_600), UserOnly, None, Some("120"), "The longest a command may run."),
+    key(
+        "sandbox.output_bytes_max",
+        int(1_024, 16_777_216),
+        UserOnly,
+        None,
+        Some("30000"),
+        "How much of a command's output the model is shown.",
+    ),
+    key(
+        "sandbox.memory_mib_max",
+        int(64, 1_048_576),
+        UserOnly,
+        None,
+        Some("4096"),
+        "The memory each process of a command may use.",
+    ),
+    key(
+        "sandbox.processes_max",
+        int(16, 65_536),
+        UserOnly,
+        None,
+        Some("512"),
+        "The processes a command may have at once.",
+    ),
+    key(
+        "browser.program",
+        Kind::Path,
+        UserOnly,
+        None,
+        None,
+        "The Chromium to verify with. Default: the first of `chromium`, `chromium-browser`, `google-chrome` on the PATH.",
+    ),
+    key("browser.headed", Kind::Bool, UserOnly, None, Some("false"), "Show the browser's window while it verifies."),
+    key(
+        "harness.sessions_max",
+        int(1, 10_000),
+        Anyone,
+        None,
+        Some("500"),
+        "The most coding sessions one `run` starts.",
+    ),
+    key(
+        "harness.turns_max",
+        int(5, 1_000),
+        Anyone,
+        None,
+        Some("120"),
+        "The most model answers in one session; it hands over then.",
+    ),
+    key(
+        "harness.feature_attempts_max",
+        int(1, 20),
+        Anyone,
+        None,
+        Some("5"),
+        "How many sessions may fail at one feature before it is parked.",
+    ),
+    key(
+        "harness.claims_max",
+        int(1, 50),
+        Anyone,
+        None,
+        Some("8"),
+        "How many claims of success may be refused in one session before it ends.",
+    ),
+    key(
+        "harness.regression_sample",
+        int(1, 50),
+        Anyone,
+        None,
+        Some("2"),
+        "How many passing features each session verifies again before it starts.",
+    ),
+    key(
+        "harness.boot_seconds_max",
+        int(1, 600),
+        Anyone,
+        None,
+        Some("30"),
+        "How long `init.sh` may take until the application answers.",
+    ),
+    key(
+        "network.host",
+        Kind::Text,
+        UserOnly,
+        Some("NETWORK_HOST"),
+        Some("localhost"),
+        "Where an agent network listens. Takes effect when `longhaul network` arrives.",
+    ),
+    key(
+        "network.port",
+        int(1, 65_535),
+        UserOnly,
+        Some("NETWORK_PORT"),
+        Some("8700"),
+        "Its port. Takes effect when `longhaul network` arrives.",
+    ),
+    key(
+        "studio.port",
+        int(1, 65_535),
+        UserOnly,
+        Some("STUDIO_PORT"),
+        Some("8050"),
+        "The Studio's port. Takes effect when the Studio arrives.",
+    ),
+];
+
+/// Variables that begin with `LONGHAUL_` and are not settings.
+pub(crate) const OTHER_VARIABLES: &[&str] = &["LONGHAUL_LOG", "LONGHAUL_CONFIG_DIR"];
+
+/// The key of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// The candidate most like `name`, if any is near enough to be what was meant.
+pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+    candidates
+        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
+        .filter(|(likeness, _)| *likeness >= 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate.to_owned())
+}

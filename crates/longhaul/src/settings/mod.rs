@@ -1,0 +1,359 @@
+//! Settings: plain data from files, environment and flags, in one order. It builds no component and opens no connection.
+//!
+//! The order, the strongest first: flags, environment, `.env`, the project's `longhaul.toml`, the user's `longhaul.toml`,
+//! defaults. The project's file is within the agent's reach, so it may only tune the work (invariant: nothing written
+//! inside a project changes what the agent is allowed, where requests go, or who pays).
+
+mod error;
+mod keys;
+mod manual;
+mod secret;
+mod sources;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+pub use error::{Origin, SettingsError};
+pub use manual::manual;
+pub use secret::Secret;
+pub use sources::{FILE_NAME, Sources};
+
+use keys::{KEYS, Kind};
+use value::{Base, Value, Written};
+
+/// Every setting, checked and with its default filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Where the store, the checks and the evidence live. Absolute.
+    pub home: PathBuf,
+    /// Where downloaded models are kept. Absolute.
+    pub cache: PathBuf,
+    /// The chat model.
+    pub model: ModelSettings,
+    /// The embedding model.
+    pub embedding: EmbeddingSettings,
+    /// Long-term memory.
+    pub memory: MemorySettings,
+    /// What the agent's commands may do.
+    pub sandbox: SandboxLimits,
+    /// The browser that verifies.
+    pub browser: BrowserSettings,
+    /// How sessions are run.
+    pub harness: HarnessSettings,
+    /// The agent network (kept for a later release).
+    pub network: NetworkSettings,
+    /// The Studio (kept for a later release).
+    pub studio: StudioSettings,
+    /// Where each value that is not a default was set, by key.
+    pub origins: BTreeMap<&'static str, Origin>,
+    /// Sentences the user should see once: what was ignored, and why.
+    pub notices: Vec<String>,
+}
+
+/// The chat model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelSettings {
+    /// Which model; `None` until the user names one.
+    pub spec: Option<ModelSpec>,
+    /// Where its service is, without a slash at the end.
+    pub base_url: String,
+    /// The service's key.
+    pub api_key: Option<Secret>,
+    /// The context window, in tokens.
+    pub window_tokens: u64,
+    /// The most one answer may take, in tokens.
+    pub answer_tokens_max: u32,
+    /// The longest silence of the service, in seconds.
+    pub idle_seconds_max: u64,
+}
+
+/// A model and who serves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelSpec {
+    /// A model of an OpenAI-compatible service, by its name there.
+    OpenAi(String),
+    /// Recorded replies from this file.
+    Cassette(PathBuf),
+    /// The recorded replies of the demonstration.
+    CassetteDemo,
+}
+
+/// The embedding model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EmbeddingSettings {
+    /// Its name.
+    pub model: String,
+    /// The length of its vectors.
+    pub dimension: u32,
+    /// A folder that holds it, instead of the cache.
+    pub path: Option<PathBuf>,
+}
+
+/// Long-term memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemorySettings {
+    /// As given: a path. Servers are refused in this release.
+    pub uri: Option<String>,
+    /// How many memories a session starts with.
+    pub recall_count: usize,
+}
+
+/// Which network the agent's commands see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SandboxNetwork {
+    /// A network namespace of their own.
+    Loopback,
+    /// This machine's network.
+    Host,
+}
+
+/// What the agent's commands may do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SandboxLimits {
+    /// What they may reach.
+    pub network: SandboxNetwork,
+    /// Paths inside the project that are read-only beside `.git`.
+    pub readonly: Vec<PathBuf>,
+    /// The longest a command may run, in seconds.
+    pub command_seconds_max: u64,
+    /// How much output the model is shown, in bytes.
+    pub output_bytes_max: usize,
+    /// Memory of one process, in bytes.
+    pub memory_bytes_max: u64,
+    /// Processes at once.
+    pub processes_max: u64,
+}
+
+/// The browser that verifies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BrowserSettings {
+    /// Which program, instead of the one found.
+    pub program: Option<PathBuf>,
+    /// With a window.
+    pub headed: bool,
+}
+
+/// How sessions are run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HarnessSettings {
+    /// The most coding sessions of one `run`.
+    pub sessions_max: u64,
+    /// The most model answers of one session.
+    pub turns_max: u32,
+    /// Failed sessions until a feature is parked.
+    pub feature_attempts_max: u32,
+    /// Refused claims until a session ends.
+    pub claims_max: u32,
+    /// Passing features verified again by each session.
+    pub regression_sample: usize,
+    /// The longest `init.sh` may take until the application answers, in seconds.
+    pub boot_seconds_max: u64,
+}
+
+/// The agent network (kept for a later release).
+#[derive(Debug, Clone, PartialEq)]
+pub struct NetworkSettings {
+    /// Where it listens.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+/// The Studio (kept for a later release).
+#[derive(Debug, Clone, PartialEq)]
+pub struct StudioSettings {
+    /// Its port.
+    pub port: u16,
+}
+
+impl Settings {
+    /// Reads every source and checks every value, also those that a stronger source overrides.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the place it was written.
+    pub fn load(sources: &Sources) -> Result<Self, SettingsError> {
+        let (assignments, mut notices) = sources::gather(sources)?;
+        let mut values = Values::default();
+        let user_home = sources.user_home.as_deref();
+        for key in KEYS {
+            if let Some(default) = key.default.filter(|default| !default.is_empty()) {
+                let base = Base { folder: Path::new("/"), user_home };
+                let value = value::check(key, Written::Text(default.to_owned()), base, &Origin::Default)?;
+                values.0.insert(key.name, (value, Origin::Default));
+            }
+        }
+        for assignment in assignments {
+            let base = Base { folder: &assignment.folder, user_home };
+            let value = value::check(assignment.key, assignment.written, base, &assignment.origin)?;
+            values.0.insert(assignment.key.name, (value, assignment.origin));
+        }
+        embedding_notice(&values, &mut notices)?;
+        let settings = Self::from_values(&values, sources, notices)?;
+        Ok(settings)
+    }
+
+    fn from_values(values: &Values, sources: &Sources, notices: Vec<String>) -> Result<Self, SettingsError> {
+        Ok(Self {
+            home: values
+                .path("home")
+                .or_else(|| sources.xdg("XDG_DATA_HOME", ".local/share"))
+                .ok_or(SettingsError::NoHome)?,
+            cache: values
+                .path("cache")
+                .or_else(|| sources.xdg("XDG_CACHE_HOME", ".cache"))
+                .ok_or(SettingsError::NoHome)?,
+            model: ModelSettings {
+                spec: values.text("model.spec").as_deref().and_then(ModelSpec::parse),
+                base_url: values.text("model.base_url").unwrap_or_default(),
+                api_key: values.secret("model.api_key"),
+                window_tokens: values.number("model.window_tokens"),
+                answer_tokens_max: values.number("model.answer_tokens_max"),
+                idle_seconds_max: values.number("model.idle_seconds_max"),
+            },
+            embedding: EmbeddingSettings {
+                model: values.text("embedding.model").unwrap_or_default(),
+                dimension: values.number("embedding.dimension"),
+                path: values.path("embedding.path"),
+            },
+            memory: MemorySettings {
+                uri: values.text("memory.uri"),
+                recall_count: values.number("memory.recall_count"),
+            },
+            sandbox: SandboxLimits {
+                network: match values.text("sandbox.network").as_deref() {
+                    Some("host") => SandboxNetwork::Host,
+                    Some(_) | None => SandboxNetwork::Loopback,
+                },
+                readonly: values.paths("sandbox.readonly"),
+                command_seconds_max: values.number("sandbox.command_seconds_max"),
+                output_bytes_max: values.number("sandbox.output_bytes_max"),
+                memory_bytes_max: values.number::<u64>("sandbox.memory_mib_max") * 1024 * 1024,
+                processes_max: values.number("sandbox.processes_max"),
+            },
+            browser: BrowserSettings { program: values.path("browser.program"), headed: values.flag("browser.headed") },
+            harness: HarnessSettings {
+                sessions_max: values.number("harness.sessions_max"),
+                turns_max: values.number("harness.turns_max"),
+                feature_attempts_max: values.number("harness.feature_attempts_max"),
+                claims_max: values.number("harness.claims_max"),
+                regression_sample: values.number("harness.regression_sample"),
+                boot_seconds_max: values.number("harness.boot_seconds_max"),
+            },
+            network: NetworkSettings {
+                host: values.text("network.host").unwrap_or_default(),
+                port: values.number("network.port"),
+            },
+            studio: StudioSettings { port: values.number("studio.port") },
+            origins: values.set_by_hand(),
+            notices,
+        })
+    }
+}
+
+impl ModelSpec {
+    fn parse(text: &str) -> Option<Self> {
+        match text.split_once(':')? {
+            ("openai", name) => Some(Self::OpenAi(name.to_owned())),
+            ("cassette", "demo") => Some(Self::CassetteDemo),
+            ("cassette", file) => Some(Self::Cassette(PathBuf::from(file))),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for ModelSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::OpenAi(name) => write!(f, "openai:{name}"),
+            Self::Cassette(file) => write!(f, "cassette:{}", file.display()),
+            Self::CassetteDemo => write!(f, "cassette:demo"),
+        }
+    }
+}
+
+impl Sources {
+    fn xdg(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+        let given = self.environment.get(variable).filter(|value| value.starts_with('/')).map(PathBuf::from);
+        Some(given.or_else(|| Some(self.user_home.as_ref()?.join(below_home)))?.join("longhaul"))
+    }
+}
+
+/// A name other than the built-in model's is kept and said to be unused; a wrong length for the built-in one is an error.
+fn embedding_notice(values: &Values, notices: &mut Vec<String>) -> Result<(), SettingsError> {
+    const BUILT_IN: (&str, u64) = ("all-MiniLM-L6-v2", 384);
+    let short = |name: &str| name.rsplit('/').next().unwrap_or(name).eq_ignore_ascii_case(BUILT_IN.0);
+    let Some(name) = values.text("embedding.model") else { return Ok(()) };
+    if !short(&name) {
+        notices.push(format!(
+            "embedding model {name} is not used yet: this release embeds with {}, on this machine ({})",
+            BUILT_IN.0,
+            values.origin("embedding.model")
+        ));
+        return Ok(());
+    }
+    let dimension: u64 = values.number("embedding.dimension");
+    if dimension == BUILT_IN.1 {
+        return Ok(());
+    }
+    Err(SettingsError::Value {
+        origin: values.origin("embedding.dimension"),
+        key: "embedding.dimension",
+        expected: format!("{} for {}", BUILT_IN.1, BUILT_IN.0),
+        found: Some(dimension.to_string()),
+    })
+}
+
+/// Checked values by key, with where each came from.
+#[derive(Debug, Default)]
+struct Values(BTreeMap<&'static str, (Value, Origin)>);
+
+impl Values {
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).map(|(value, _)| value)
+    }
+
+    fn origin(&self, name: &str) -> Origin {
+        self.0.get(name).map_or(Origin::Default, |(_, origin)| origin.clone())
+    }
+
+    fn set_by_hand(&self) -> BTreeMap<&'static str, Origin> {
+        let by_hand = self.0.iter().filter(|(_, (_, origin))| *origin != Origin::Default);
+        by_hand.map(|(name, (_, origin))| (*name, origin.clone())).collect()
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        if let Some(Value::Text(text)) = self.get(name) { Some(text.clone()) } else { None }
+    }
+
+    fn secret(&self, name: &str) -> Option<Secret> {
+        if let Some(Value::Secret(secret)) = self.get(name) { Some(secret.clone()) } else { None }
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        if let Some(Value::Path(path)) = self.get(name) { Some(path.clone()) } else { None }
+    }
+
+    fn paths(&self, name: &str) -> Vec<PathBuf> {
+        if let Some(Value::Paths(paths)) = self.get(name) { paths.clone() } else { Vec::new() }
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        matches!(self.get(name), Some(Value::Bool(true)))
+    }
+
+    /// A number; every key of that kind has a default, and its bounds fit the type it is read into.
+    fn number<T: TryFrom<u64> + Default>(&self, name: &str) -> T {
+        debug_assert!(matches!(keys::find(name).map(|key| key.kind), Some(Kind::Integer { .. })), "{name}");
+        if let Some(Value::Integer(number)) = self.get(name) {
+            T::try_from(*number).unwrap_or_default()
+        } else {
+            T::default()
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Settings as a user meets them: files, variables and flags in, values or one sentence out.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+
+use super::*;
+
+/// A user's home with a project beside it.
+struct House {
+    root: TempDir,
+    sources: Sources,
+}
+
+fn house() -> House {
+    let root = TempDir::new().unwrap();
+    let at = root.path().canonicalize().unwrap();
+    for folder in ["config", "app/src", "elsewhere"] {
+        fs::create_dir_all(at.join(folder)).unwrap();
+    }
+    let sources = Sources {
+        user_home: Some(at.clone()),
+        config_dir: Some(at.join("config")),
+        working_dir: at.join("elsewhere"),
+        project: Some(at.join("app")),
+        ..Sources::default()
+    };
+    House { root, sources }
+}
+
+impl House {
+    fn path(&self, relative: &str) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join(relative)
+    }
+
+    fn file(self, relative: &str, text: &str) -> Self {
+        fs::write(self.path(relative), text).unwrap();
+        self
+    }
+
+    fn variable(mut self, name: &str, value: &str) -> Self {
+        self.sources.environment.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    fn flag(mut self, key: &str, value: &str) -> Self {
+        self.sources = self.sources.with_flag(key, value, "--set");
+        self
+    }
+
+    fn standing_in(mut self, relative: &str) -> Self {
+        self.sources.working_dir = self.path(relative);
+        self
+    }
+
+    fn load(&self) -> Settings {
+        Settings::load(&self.sources).unwrap()
+    }
+
+    /// The refusal, with the temporary folder written as `~`.
+    fn refusal(&self) -> String {
+        let text = Settings::load(&self.sources).unwrap_err().to_string();
+        text.replace(&self.path("").display().to_string(), "~/")
+    }
+}
+
+#[test]
+fn every_default_is_valid_and_inside_its_bounds() {
+    let settings = house().load();
+    assert_eq!(settings.model.base_url, "https://api.openai.com/v1");
+    assert_eq!(settings.network, NetworkSettings { host: "localhost".into(), port: 8700 });
+    assert_eq!(settings.studio.port, 8050);
+    assert_eq!(settings.sandbox.network, SandboxNetwork::Loopback);
+    assert_eq!(settings.embedding.dimension, 384);
+    assert!(settings.origins.is_empty() && settings.notices.is_empty());
+    assert!(settings.home.ends_with(".local/share/longhaul"), "{:?}", settings.home);
+}
+
+#[test]
+fn each_source_overrides_the_one_before_it() {
+    let turns = |house: &House| house.load().harness.turns_max;
+    let house = house();
+    assert_eq!(turns(&house), 120);
+    let house = house.file("config/longhaul.toml", "[harness]\nturns_max = 11\n");
+    assert_eq!(turns(&house), 11);
+    let house = house.file("app/longhaul.toml", "[harness]\nturns_max = 12\n");
+    assert_eq!(turns(&house), 12);
+    let house = house.file("config/.env", "LONGHAUL_HARNESS_TURNS_MAX=13\n");
+    assert_eq!(turns(&house), 13);
+    let house = house.file("elsewhere/.env", "LONGHAUL_HARNESS_TURNS_MAX=14\n");
+    assert_eq!(turns(&house), 14);
+    let house = house.variable("LONGHAUL_HARNESS_TURNS_MAX", "15");
+    assert_eq!(turns(&house), 15);
+    let house = house.flag("harness.turns_max", "16");
+    assert_eq!(turns(&house), 16);
+    assert_eq!(house.load().origins["harness.turns_max"].to_string(), "--set");
+}
+
+#[test]
+fn the_names_of_the_documents_are_honoured() {
+    let settings = house()
+        .variable("OPENAI_API_KEY", "sk-secret")
+        .variable("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1/")
+        .variable("OPENAI_MODEL", "gpt-4o")
+        .variable("MILVUS_URI", "./milvus.db")
+        .variable("EMBEDDING_MODEL", "text-embedding-3-large")
+        .variable("EMBEDDING_DIMENSION", "3072")
+        .variable("NETWORK_HOST", "127.0.0.1")
+        .variable("NETWORK_PORT", "9700")
+        .variable("STUDIO_PORT", "9050")
+        .load();
+    assert_eq!(settings.model.spec, Some(ModelSpec::OpenAi("gpt-4o".into())));
+    assert_eq!(settings.model.base_url, "http://127.0.0.1:8080/v1");
+    assert_eq!(settings.model.api_key.as_ref().map(Secret::expose), Some("sk-secret"));
+    assert_eq!(settings.memory.uri.as_deref(), Some("./milvus.db"));
+    assert_eq!(settings.embedding.dimension, 3072);
+    assert_eq!((settings.network.port, settings.studio.port), (9700, 9050));
+    assert!(settings.notices[0].contains("text-embedding-3-large is not used yet"), "{:?}", settings.notices);
+    assert!(!format!("{settings:?}").contains("sk-secret"));
+}
+
+#[test]
+fn our_own_variable_wins_over_the_documents_name() {
+    let house = house().variable("OPENAI_MODEL", "gpt-4o").variable("LONGHAUL_MODEL_SPEC", "cassette:demo");
+    assert_eq!(house.load().model.spec, Some(ModelSpec::CassetteDemo));
+}
+
+#[test]
+fn a_server_for_memories_is_refused_and_never_ignored() {
+    let refusal = house().variable("MILVUS_URI", "http://user:pw@milvus:19530").refusal();
+    assert_eq!(
+        refusal,
+        "environment variable MILVUS_URI: `memory.uri` asks for a Milvus server (milvus:19530), which is not in this \
+         release; unset it, or give a path, to use the embedded memory"
+    );
+}
+
+#[test]
+fn unknown_keys_name_file_line_and_the_nearest_key() {
+    let check = |text: &str, expected: &str| {
+        assert_eq!(house().file("config/longhaul.toml", text).refusal(), expected);
+    };
+    check(
+        "[model]\nwindow_tokens = 9000\nbase_ulr = \"http://x\"\n",
+        "~/config/longhaul.toml:3: unknown key `model.base_ulr`, did you mean `model.base_url`?; every key is listed in docs/configuration.md",
+    );
+    check(
+        "[modell]\nspec = \"openai:x\"\n",
+        "~/config/longhaul.toml:1: unknown key `modell`, did you mean `model.spec`?; every key is listed in docs/configuration.md",
+    );
+    check(
+        "base_url = \"http://x\"\n",
+        "~/config/longhaul.toml:1: unknown key `base_url`, did you mean `model.base_url`?; every key is listed in docs/configuration.md",
+    );
+    let refusal = house().variable("LONGHAUL_MODEL_BASEURL", "http://x").refusal();
+    assert!(refusal.contains("did you mean `LONGHAUL_MODEL_BASE_URL`?"), "{refusal}");
+    let refusal = house().flag("zzz", "1").refusal();
+    assert_eq!(refusal, "--set: unknown key `zzz`; every key is listed in docs/configuration.md");
+}
+
+#[test]
+fn the_project_may_tune_the_work_and_nothing_else() {
+    for key in KEYS {
+        let value = match key.kind {
+            Kind::Integer { min, .. } => min.to_string(),
+            Kind::Bool => "true".to_owned(),
+            _ => "\"loopback\"".to_owned(),
+        };
+        let house = house().file("app/longhaul.toml", &format!("{} = {value}\n", key.name));
+        match key.who {
+            keys::Who::Anyone => assert!(house.load().origins.contains_key(key.name)),
+            keys::Who::UserOnly => {
+                let refusal = house.refusal();
+                assert!(
+                    refusal.starts_with(&format!("~/app/longhaul.toml:1: `{}` cannot be set", key.name)),
+                    "{refusal}"
+                );
+                assert!(refusal.contains("move it to ~/config/longhaul.toml"), "{refusal}");
+            }
+        }
+    }
+    let reachable: Vec<&str> = KEYS.iter().filter(|key| key.who == keys::Who::Anyone).map(|key| key.name).collect();
+    assert!(
+        reachable.iter().all(|name| !name.starts_with("sandbox.") && !name.starts_with("browser.")),
+        "{reachable:?}"
+    );
+}
+
+#[test]
+fn a_dot_env_within_the_agents_reach_is_not_read_and_that_is_said() {
+    let inside = house().file("app/.env", "OPENAI_BASE_URL=http://evil/v1\n").standing_in("app");
+    let settings = inside.load();
+    assert_eq!(settings.model.base_url, "https://api.openai.com/v1");
+    assert!(settings.notices[0].contains("/app/.env was not read"), "{:?}", settings.notices);
+    let deeper = house().file("app/src/.env", "OPENAI_BASE_URL=http://evil/v1\n").standing_in("app/src");
+    assert_eq!(deeper.load().model.base_url, "https://api.openai.com/v1");
+    let outside = house().file("elsewhere/.env", "OPENAI_BASE_URL=http://mine/v1\n");
+    assert_eq!(outside.load().model.base_url, "http://mine/v1");
+}
+
+#[test]
+fn a_link_does_not_lead_a_dot_env_around_the_rule() {
+    let house = house().file("app/.env", "OPENAI_BASE_URL=http://evil/v1\n");
+    std::os::unix::fs::symlink(house.path("app"), house.path("link")).unwrap();
+    let settings = house.standing_in("link").load();
+    assert_eq!(settings.model.base_url, "https://api.openai.com/v1");
+    assert_eq!(settings.notices.len(), 1);
+}
+
+#[test]
+fn values_of_the_wrong_shape_say_what_would_do() {
+    let check = |key: &str, value: &str, expected: &str| {
+        assert_eq!(house().flag(key, value).refusal(), format!("--set: `{key}` must be {expected}"));
+    };
+    check("model.spec", "gpt-4o", "openai:NAME, cassette:FILE or cassette:demo, not `gpt-4o`");
+    check("model.spec", "openai:", "openai:NAME, cassette:FILE or cassette:demo, not `openai:`");
+    check("harness.turns_max", "4", "a whole number from 5 to 1000, not `4`");
+    check("harness.turns_max", "many", "a whole number from 5 to 1000, not `many`");
+    check("browser.headed", "maybe", "true or false, not `maybe`");
+    check("sandbox.network", "all", "one of loopback, host, not `all`");
+    check("sandbox.readonly", "../up", "a list of relative paths inside the project, not `../up`");
+    check("embedding.dimension", "512", "384 for all-MiniLM-L6-v2, not `512`");
+    let refusal = house().flag("model.base_url", "https://name:pw@host/v1").refusal();
+    assert!(refusal.contains("no user name"), "{refusal}");
+}
+
+#[test]
+fn a_secret_of_the_wrong_shape_is_not_repeated() {
+    let refusal = house().file("config/longhaul.toml", "[model]\napi_key = [\"sk-secret\"]\n").refusal();
+    assert_eq!(refusal, "~/config/longhaul.toml:2: `model.api_key` must be text that is not empty");
+    let refusal = house().file("config/.env", "A=b\nOPENAI_API_KEY='sk-secret\n").refusal();
+    assert!(refusal.starts_with("~/config/.env:2: ") && !refusal.contains("sk-secret"), "{refusal}");
+}
+
+#[test]
+fn a_file_that_is_not_toml_names_the_line() {
+    let refusal = house().file("config/longhaul.toml", "[model]\nspec = \n").refusal();
+    assert!(refusal.starts_with("~/config/longhaul.toml:2: "), "{refusal}");
+}
+
+#[test]
+fn paths_start_where_they_are_written() {
+    let house = house()
+        .file("config/longhaul.toml", "home = \"~/data\"\n[embedding]\npath = \"minilm\"\n")
+        .flag("model.spec", "cassette:story.toml");
+    let settings = house.load();
+    assert_eq!(settings.home, house.path("data"));
+    assert_eq!(settings.embedding.path, Some(house.path("config/minilm")));
+    assert_eq!(settings.model.spec, Some(ModelSpec::Cassette(house.path("elsewhere/story.toml"))));
+}
+
+#[test]
+fn a_request_without_any_home_is_told_what_to_set() {
+    let sources = Sources { working_dir: PathBuf::from("/"), ..Sources::default() };
+    assert!(Settings::load(&sources).unwrap_err().to_string().contains("set HOME"));
+}
+
+#[test]
+fn the_manual_page_lists_the_table_as_it_is() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let (before, rest) = text.split_once("<!-- keys: generated -->\n").unwrap();
+    let (_, after) = rest.split_once("<!-- end of keys -->").unwrap();
+    let right = format!("{before}<!-- keys: generated -->\n{}\n<!-- end of keys -->{after}", manual());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&page, &right).unwrap();
+    }
+    assert!(
+        text == right,
+        "docs/configuration.md is out of date; run UPDATE_DOCS=1 cargo test -p longhaul the_manual_page"
+    );
+}

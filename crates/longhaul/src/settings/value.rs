@@ -1,0 +1,183 @@
+//! From what was written to a checked value. Pure: the folder that relative paths start from is an argument.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::{
+    error::{Origin, SettingsError},
+    keys::{Key, Kind},
+    secret::Secret,
+};
+
+/// A value as it was written, before its key has judged it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Written {
+    Text(String),
+    Integer(i64),
+    Bool(bool),
+    Texts(Vec<String>),
+    /// Something no key takes: a float, a date, a table.
+    Other(&'static str),
+}
+
+/// A value that its key has accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Text(String),
+    Secret(Secret),
+    Path(PathBuf),
+    Paths(Vec<PathBuf>),
+    Bool(bool),
+    Integer(u64),
+}
+
+/// What paths are relative to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Base<'a> {
+    /// For relative paths.
+    pub(crate) folder: &'a Path,
+    /// For `~/`.
+    pub(crate) user_home: Option<&'a Path>,
+}
+
+/// Accepts or refuses what was written for `key`. `origin` is for the error only.
+pub(crate) fn check(
+    key: &'static Key,
+    written: Written,
+    base: Base<'_>,
+    origin: &Origin,
+) -> Result<Value, SettingsError> {
+    let found = match (&key.kind, &written) {
+        (Kind::Secret, _) => None,
+        (_, Written::Text(text)) => Some(text.clone()),
+        (_, Written::Integer(number)) => Some(number.to_string()),
+        (_, Written::Bool(flag)) => Some(flag.to_string()),
+        (_, Written::Texts(texts)) => Some(texts.join(", ")),
+        (_, Written::Other(what)) => Some((*what).to_owned()),
+    };
+    let value = match key.kind {
+        Kind::Text => text(written).map(Value::Text),
+        Kind::Secret => text(written).map(|text| Value::Secret(Secret::new(text))),
+        Kind::Path => text(written).map(|text| Value::Path(absolute(&text, base))),
+        Kind::ProjectPaths => project_paths(written).map(Value::Paths),
+        Kind::Url => {
+            text(written).filter(|text| is_url(text)).map(|text| Value::Text(text.trim_end_matches('/').to_owned()))
+        }
+        Kind::Bool => boolean(&written).map(Value::Bool),
+        Kind::Integer { min, max } => {
+            integer(&written).filter(|number| (min..=max).contains(number)).map(Value::Integer)
+        }
+        Kind::Choice(words) => text(written).filter(|text| words.contains(&text.as_str())).map(Value::Text),
+        Kind::ModelSpec => text(written).and_then(|text| model_spec(&text, base)).map(Value::Text),
+        Kind::MemoryUri => return memory_uri(key, written, origin),
+    };
+    value.ok_or_else(|| SettingsError::Value {
+        origin: origin.clone(),
+        key: key.name,
+        expected: expected(key.kind),
+        found,
+    })
+}
+
+/// What a kind accepts, in words that follow "must be".
+pub(crate) fn expected(kind: Kind) -> String {
+    match kind {
+        Kind::Text | Kind::Secret => "text that is not empty".to_owned(),
+        Kind::Path => "a path".to_owned(),
+        Kind::ProjectPaths => "a list of relative paths inside the project".to_owned(),
+        Kind::Url => "an address such as https://api.openai.com/v1 (http or https, no user name, no query)".to_owned(),
+        Kind::Bool => "true or false".to_owned(),
+        Kind::Integer { min, max } => format!("a whole number from {min} to {max}"),
+        Kind::Choice(words) => format!("one of {}", words.join(", ")),
+        Kind::ModelSpec => "openai:NAME, cassette:FILE or cassette:demo".to_owned(),
+        Kind::MemoryUri => "a path or http://host:19530".to_owned(),
+    }
+}
+
+fn text(written: Written) -> Option<String> {
+    match written {
+        Written::Text(text) if !text.trim().is_empty() => Some(text),
+        Written::Text(_) | Written::Integer(_) | Written::Bool(_) | Written::Texts(_) | Written::Other(_) => None,
+    }
+}
+
+fn boolean(written: &Written) -> Option<bool> {
+    match written {
+        Written::Bool(flag) => Some(*flag),
+        Written::Text(text) => match text.as_str() {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        },
+        Written::Integer(_) | Written::Texts(_) | Written::Other(_) => None,
+    }
+}
+
+fn integer(written: &Written) -> Option<u64> {
+    match written {
+        Written::Integer(number) => u64::try_from(*number).ok(),
+        Written::Text(text) => text.trim().replace('_', "").parse().ok(),
+        Written::Bool(_) | Written::Texts(_) | Written::Other(_) => None,
+    }
+}
+
+fn project_paths(written: Written) -> Option<Vec<PathBuf>> {
+    let texts = match written {
+        Written::Texts(texts) => texts,
+        Written::Text(text) => text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
+        Written::Integer(_) | Written::Bool(_) | Written::Other(_) => return None,
+    };
+    let paths: Vec<PathBuf> = texts.into_iter().map(PathBuf::from).collect();
+    let inside = |path: &PathBuf| {
+        !path.as_os_str().is_empty() && path.components().all(|part| matches!(part, Component::Normal(_)))
+    };
+    paths.iter().all(inside).then_some(paths)
+}
+
+/// Credentials do not belong into an address (they would reach logs), and a query would be cut off by the path added to it.
+fn is_url(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    rest.is_some_and(|rest| {
+        let host = rest.split('/').next().unwrap_or_default();
+        !host.is_empty() && !host.contains('@') && !rest.contains(['?', '#', ' ', '\t', '\n'])
+    })
+}
+
+fn model_spec(text: &str, base: Base<'_>) -> Option<String> {
+    let (provider, name) = text.split_once(':')?;
+    let name = name.trim();
+    match provider {
+        _ if name.is_empty() => None,
+        "openai" => Some(format!("openai:{name}")),
+        "cassette" if name == "demo" => Some("cassette:demo".to_owned()),
+        "cassette" => Some(format!("cassette:{}", absolute(name, base).display())),
+        _ => None,
+    }
+}
+
+fn memory_uri(key: &'static Key, written: Written, origin: &Origin) -> Result<Value, SettingsError> {
+    let Some(uri) = text(written) else {
+        return Err(SettingsError::Value {
+            origin: origin.clone(),
+            key: key.name,
+            expected: expected(key.kind),
+            found: Some(String::new()),
+        });
+    };
+    if uri.contains("://") {
+        let host = uri.rsplit('@').next().unwrap_or_default().to_owned(); // never echo credentials
+        return Err(SettingsError::NotYet {
+            origin: origin.clone(),
+            key: key.name,
+            what: format!("a Milvus server ({host})"),
+            instead: "unset it, or give a path, to use the embedded memory".to_owned(),
+        });
+    }
+    Ok(Value::Text(uri))
+}
+
+fn absolute(text: &str, base: Base<'_>) -> PathBuf {
+    if let (Some(rest), Some(home)) = (text.strip_prefix("~/"), base.user_home) {
+        return home.join(rest);
+    }
+    base.folder.join(text)
+}
