@@ -1,1 +1,61 @@
-//! The state store: one transaction type, migrations, leases, events, blobs.
+//! The state store: one transaction type for every crate's rows, with migrations, the event log, leases and blobs.
+//!
+//! It owns durability: what [`Store::write`] has acknowledged survives a crash and a power cut. It does not know what
+//! the rows of other crates mean. Two processes may use one store at the same time.
+//!
+//! ```
+//! use longhaul_core::{Ambient, EventDraft, Scope};
+//! use longhaul_store::{Migrations, Store, StoreError, StoreSettings, events, tasks, values};
+//!
+//! const NOTES: Migrations = Migrations {
+//!     component: "notes",
+//!     steps: &["CREATE TABLE notes (tenant_id TEXT NOT NULL, note_id INTEGER NOT NULL, text TEXT NOT NULL,
+//!               PRIMARY KEY (tenant_id, note_id)) STRICT"],
+//! };
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let runtime = tokio::runtime::Runtime::new()?;
+//! # runtime.block_on(async {
+//! let store = Store::open(StoreSettings::new(folder.path()), Ambient::system(), &[NOTES]).await?;
+//! let scope = Scope::single_user();
+//!
+//! // A row of our own, a task and an event: together or not at all.
+//! let writer = scope.clone();
+//! let task = store
+//!     .write(move |tx| {
+//!         let task = tasks::create(tx, &writer, None, tasks::NewTask {
+//!             thread: "project_001".parse().expect("a literal thread id"),
+//!             kind: "notes".into(), title: "take notes".into(), dir: None, model: None, data: serde_json::json!({}),
+//!         })?;
+//!         tx.execute("INSERT INTO notes VALUES (?1, ?2, ?3)", &values![&writer.tenant, 1, "remember the milk"])?;
+//!         tx.append_event(&task.scope, None, None, EventDraft::business("note.taken", serde_json::json!({"n": 1})))?;
+//!         Ok::<_, StoreError>(task)
+//!     })
+//!     .await?;
+//!
+//! let seen = store.read(move |read| events(read, &scope, Some(&task.scope.task), 0, 10)).await?;
+//! assert_eq!(seen[0].kind, "note.taken");
+//! # Ok::<_, StoreError>(())
+//! # })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+mod blobs;
+mod error;
+mod events;
+mod migrations;
+mod schema;
+mod store;
+pub mod tasks;
+mod tx;
+mod value;
+mod writer;
+
+pub use blobs::Blobs;
+pub use error::{Cause, StoreError};
+pub use events::events;
+pub use migrations::Migrations;
+pub use schema::MIGRATIONS;
+pub use store::{Store, StoreSettings};
+pub use tx::{ReadTx, Tx};
+pub use value::{Cell, FromValue, Row, Value};

@@ -1,0 +1,75 @@
+//! The store's own tables. Every table that holds somebody's data is keyed by its tenant first (invariant 7).
+
+use crate::Migrations;
+
+/// The store's own migrations; [`crate::Store::open`] includes them.
+pub const MIGRATIONS: Migrations = Migrations { component: "store", steps: &[FIRST] };
+
+const FIRST: &str = "
+CREATE TABLE tenants (
+    tenant_id TEXT NOT NULL PRIMARY KEY,
+    name TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+) STRICT;
+CREATE TABLE users (
+    tenant_id TEXT NOT NULL REFERENCES tenants,
+    user_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, user_id)
+) STRICT;
+CREATE TABLE sessions (
+    tenant_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    user_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, session_id),
+    FOREIGN KEY (tenant_id, user_id) REFERENCES users
+) STRICT;
+CREATE TABLE tasks (
+    tenant_id TEXT NOT NULL,
+    task_id TEXT NOT NULL,
+    user_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    thread_id TEXT NOT NULL,
+    trace_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    title TEXT NOT NULL,
+    dir TEXT,
+    model TEXT,
+    data TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, task_id),
+    UNIQUE (tenant_id, thread_id),
+    FOREIGN KEY (tenant_id, session_id) REFERENCES sessions
+) STRICT;
+CREATE INDEX tasks_by_dir ON tasks (tenant_id, dir);
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant_id TEXT NOT NULL,
+    user_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    task_id TEXT NOT NULL,
+    trace_id TEXT NOT NULL,
+    event_id TEXT NOT NULL,
+    v INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    execution_id TEXT,
+    step TEXT,
+    kind TEXT NOT NULL,
+    visibility TEXT NOT NULL,
+    data TEXT NOT NULL
+) STRICT;
+CREATE INDEX events_by_task ON events (tenant_id, task_id, seq);
+CREATE INDEX events_by_tenant ON events (tenant_id, seq);
+CREATE TABLE leases (
+    tenant_id TEXT NOT NULL,
+    thread_id TEXT NOT NULL,
+    token INTEGER NOT NULL,
+    pid INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    since INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, thread_id)
+) STRICT;
+";

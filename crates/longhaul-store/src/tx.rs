@@ -1,0 +1,157 @@
+//! The two transaction types through which every crate reads and writes.
+//!
+//! It owns the running of statements; not when a transaction begins or ends (`writer`, `readers`).
+//! Invariant: code that holds a [`Tx`] does no other I/O, and nothing it wrote is visible before the commit.
+
+use std::{ops::Deref, path::PathBuf};
+
+use longhaul_core::{Ambient, Event, TimeMs};
+use rusqlite::Connection;
+
+use crate::{
+    Row, StoreError, Value,
+    error::{cut, from_sqlite},
+};
+
+/// What transactions know of their store.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) path: PathBuf,
+    pub(crate) ambient: Ambient,
+}
+
+/// A snapshot of the store: what was committed when it began, whatever others write meanwhile.
+#[derive(Clone, Copy)]
+pub struct ReadTx<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) context: &'a Context,
+}
+
+impl ReadTx<'_> {
+    /// All rows of the answer, each read by `f`. Parameters are `?1`, `?2` ….
+    ///
+    /// # Errors
+    /// Those of the database, and those of `f`.
+    pub fn query<T>(
+        &self,
+        sql: &str,
+        params: &[Value],
+        mut f: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut found = Vec::new();
+        self.for_each(sql, params, |row| {
+            found.push(f(row)?);
+            Ok(true)
+        })?;
+        Ok(found)
+    }
+
+    /// The first row of the answer, if there is one.
+    ///
+    /// # Errors
+    /// Those of the database, and those of `f`.
+    pub fn query_optional<T>(
+        &self,
+        sql: &str,
+        params: &[Value],
+        mut f: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let mut found = None;
+        self.for_each(sql, params, |row| {
+            found = Some(f(row)?);
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// The first row of the answer.
+    ///
+    /// # Errors
+    /// [`StoreError::NoRow`] when there is none; those of the database, and those of `f`.
+    pub fn query_one<T>(
+        &self,
+        sql: &str,
+        params: &[Value],
+        f: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.query_optional(sql, params, f)?.ok_or_else(|| StoreError::NoRow { sql: cut(sql) })
+    }
+
+    /// Gives the rows to `f` one by one, without collecting them, until it answers `false`.
+    ///
+    /// # Errors
+    /// Those of the database, and those of `f`.
+    pub fn for_each(
+        &self,
+        sql: &str,
+        params: &[Value],
+        mut f: impl FnMut(&Row<'_>) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
+        let wrong = |error| from_sqlite(&self.context.path, sql, error);
+        let mut statement = self.connection.prepare_cached(sql).map_err(wrong)?;
+        let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(wrong)?;
+        while let Some(row) = rows.next().map_err(wrong)? {
+            if !f(&Row(row))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Now, by the store's clock.
+    #[must_use]
+    pub fn now(&self) -> TimeMs {
+        self.context.ambient.clock.now()
+    }
+
+    /// The store's clock, randomness and id generator.
+    #[must_use]
+    pub fn ambient(&self) -> &Ambient {
+        &self.context.ambient
+    }
+}
+
+/// A write transaction. It also reads, what it has written itself included.
+pub struct Tx<'a> {
+    pub(crate) read: ReadTx<'a>,
+    /// Events appended so far; published when the commit has succeeded.
+    pub(crate) appended: Vec<Event>,
+    /// The error on which the database rolled the whole transaction back by itself, if it did.
+    pub(crate) broken: Option<StoreError>,
+}
+
+impl<'a> Deref for Tx<'a> {
+    type Target = ReadTx<'a>;
+    fn deref(&self) -> &ReadTx<'a> {
+        &self.read
+    }
+}
+
+impl Tx<'_> {
+    /// Runs one statement and tells how many rows it changed.
+    ///
+    /// # Errors
+    /// Those of the database; [`StoreError::Constraint`] leaves the transaction usable.
+    pub fn execute(&mut self, sql: &str, params: &[Value]) -> Result<u64, StoreError> {
+        let ReadTx { connection, context } = self.read;
+        let changed = connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute(rusqlite::params_from_iter(params)));
+        changed.map(|rows| rows as u64).map_err(|error| {
+            let error = from_sqlite(&context.path, sql, error);
+            if connection.is_autocommit() {
+                self.broken = Some(error.clone());
+            }
+            error
+        })
+    }
+
+    /// Inserts one row and gives the integer key the database chose for it.
+    ///
+    /// # Errors
+    /// Those of [`Self::execute`].
+    pub fn insert(&mut self, sql: &str, params: &[Value]) -> Result<i64, StoreError> {
+        self.execute(sql, params)?;
+        Ok(self.read.connection.last_insert_rowid())
+    }
+}

@@ -1,0 +1,4 @@
+//! The store's behaviour at its boundary, on real files.
+
+mod support;
+mod transactions;

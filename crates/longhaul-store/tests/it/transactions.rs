@@ -1,0 +1,175 @@
+//! Commits, group commits, events, snapshots.
+
+use longhaul_core::{EventDraft, Scope};
+use longhaul_store::{StoreError, Tx, events, values};
+use serde_json::json;
+
+use crate::support::{notes, open, task};
+
+fn note(tx: &mut Tx<'_>, n: i64) -> Result<(), StoreError> {
+    tx.execute("INSERT INTO notes VALUES ('tenant_a', ?1, 'x')", &values![n]).map(drop)
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_there_after_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    store.write(|tx| note(tx, 1)).await.unwrap();
+    drop(store);
+    assert_eq!(notes(&open(dir.path()).await).await, [1]);
+}
+
+#[tokio::test]
+async fn a_failing_or_panicking_closure_undoes_only_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    // The first transaction holds the writer until the others are queued, so that they share one group.
+    let (go, wait) = std::sync::mpsc::channel();
+    let first = tokio::spawn({
+        let store = store.clone();
+        async move {
+            store
+                .write(move |tx| {
+                    wait.recv().unwrap();
+                    note(tx, 0)
+                })
+                .await
+        }
+    });
+    let others = futures_of(&store);
+    go.send(()).unwrap();
+    first.await.unwrap().unwrap();
+    let mut outcomes = Vec::new();
+    for other in others {
+        outcomes.push(other.await.unwrap());
+    }
+    for (n, outcome) in (1..).zip(&outcomes) {
+        match n % 3 {
+            0 => assert!(matches!(outcome, Err(StoreError::Constraint { .. })), "{n}: {outcome:?}"),
+            1 => assert!(outcome.is_ok(), "{n}: {outcome:?}"),
+            _ => assert!(
+                matches!(outcome, Err(StoreError::Panicked { message }) if message == "planned"),
+                "{n}: {outcome:?}"
+            ),
+        }
+    }
+    assert_eq!(notes(&store).await, [0, 1, 4, 7, 10, 13, 16, 19]);
+}
+
+type Outcome = tokio::task::JoinHandle<Result<(), StoreError>>;
+
+/// Twenty transactions: one in three keeps its note, panics, or contradicts a constraint after having written.
+fn futures_of(store: &longhaul_store::Store) -> Vec<Outcome> {
+    (1..=20)
+        .map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                store
+                    .write(move |tx| {
+                        note(tx, n)?;
+                        match n % 3 {
+                            0 => note(tx, n),
+                            1 => Ok(()),
+                            _ => panic!("planned"),
+                        }
+                    })
+                    .await
+            })
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn events_are_published_after_the_commit_and_never_without_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let scope = Scope::single_user();
+    let task = task(&store, &scope, "t1").await;
+    let mut live = store.subscribe();
+    for (n, fails) in [(1, false), (2, true), (3, false)] {
+        let task = task.clone();
+        let outcome = store
+            .write(move |tx| {
+                tx.append_event(&task, None, Some("a/1"), EventDraft::business("note.taken", json!({ "n": n })))?;
+                if fails { Err(StoreError::NoRow { sql: "planned".into() }) } else { Ok(()) }
+            })
+            .await;
+        assert_eq!(outcome.is_err(), fails);
+    }
+    let logged = store.read(move |read| events(read, &scope, Some(&task.task), 0, 10)).await.unwrap();
+    assert_eq!(logged.iter().map(|event| event.data["n"].clone()).collect::<Vec<_>>(), [json!(1), json!(3)]);
+    for expected in logged {
+        assert_eq!(live.recv().await.unwrap(), expected);
+    }
+    assert!(live.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn an_event_that_is_too_large_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let task = task(&store, &Scope::single_user(), "t1").await;
+    let draft = EventDraft::internal("too.big", json!("x".repeat(70_000)));
+    let error = store.write(move |tx| tx.append_event(&task, None, None, draft).map(drop)).await.unwrap_err();
+    assert!(matches!(&error, StoreError::EventTooLarge { kind, bytes: 70_002, .. } if kind == "too.big"), "{error}");
+}
+
+#[tokio::test]
+async fn nobody_reads_the_rows_of_another_tenant_or_user() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let mine = Scope::single_user();
+    let theirs = Scope { tenant: "tenant_other".parse().unwrap(), ..mine.clone() };
+    let colleague = Scope { user: "user_other".parse().unwrap(), ..mine.clone() };
+    let owned = task(&store, &mine, "t1").await;
+    // The same thread name in another tenant is another task.
+    task(&store, &theirs, "t1").await;
+    let task = owned.clone();
+    store.write(move |tx| tx.append_event(&task, None, None, EventDraft::business("a.b", json!({})))).await.unwrap();
+    for (scope, expected) in [(mine, 1), (theirs, 0), (colleague, 0)] {
+        let (id, reader) = (owned.task.clone(), scope.clone());
+        let seen = store.read(move |read| events(read, &reader, Some(&id), 0, 10)).await.unwrap();
+        assert_eq!(seen.len(), expected, "{scope:?}");
+        let (id, reader) = (owned.task.clone(), scope.clone());
+        let found = store.read(move |read| longhaul_store::tasks::get(read, &reader, &id)).await.unwrap();
+        assert_eq!(found.is_some(), expected == 1, "{scope:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_sees_one_moment_however_much_is_written_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let reading = tokio::spawn({
+        let store = store.clone();
+        async move {
+            store
+                .read(move |read| {
+                    let count = |sql| read.query_one(sql, &[], |row| row.get::<i64>(0));
+                    let before = count("SELECT count(*) FROM notes")?;
+                    begun.send(()).unwrap();
+                    wait.recv().unwrap();
+                    Ok::<_, StoreError>((before, count("SELECT count(*) FROM notes")?))
+                })
+                .await
+        }
+    });
+    has_begun.await.unwrap();
+    store.write(|tx| note(tx, 1)).await.unwrap();
+    go.send(()).unwrap();
+    assert_eq!(reading.await.unwrap().unwrap(), (0, 0));
+    assert_eq!(notes(&store).await, [1]);
+}
+
+#[tokio::test]
+async fn a_read_cannot_write_and_a_wrong_type_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let written = store.read(|read| read.query("INSERT INTO notes VALUES ('a', 1, 'x') RETURNING n", &[], |_| Ok(())));
+    assert!(written.await.is_err());
+    let error = store.read(|read| read.query_one("SELECT 'x'", &[], |row| row.get::<i64>(0))).await.unwrap_err();
+    let error: StoreError = error;
+    assert_eq!(error.to_string(), "column 0 holds the text \"x\", not an integer");
+}
