@@ -45,9 +45,12 @@ impl Blobs {
     pub async fn get(&self, scope: &Scope, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let (path, digest) = (self.path(scope, digest), *digest);
         off_the_runtime(move || {
-            let content = fs::read(&path).map_err(|error| match error.kind() {
-                ErrorKind::NotFound => StoreError::BlobMissing { digest, path: path.clone() },
-                _ => from_io(&path, error),
+            let content = fs::read(&path).map_err(|error| {
+                if error.kind() == ErrorKind::NotFound {
+                    StoreError::BlobMissing { digest, path: path.clone() }
+                } else {
+                    from_io(&path, error)
+                }
             })?;
             let found = Digest::of(&content);
             if found == digest { Ok(content) } else { Err(StoreError::BlobDamaged { digest, found, path }) }

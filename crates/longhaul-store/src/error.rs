@@ -204,11 +204,10 @@ impl StoreError {
 /// Translates a file system error about `path`.
 pub(crate) fn from_io(path: &Path, error: io::Error) -> StoreError {
     let path = path.to_owned();
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            StoreError::DiskFull { path, source: Arc::new(error) }
-        }
-        _ => StoreError::Io { path, source: Arc::new(error) },
+    if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        StoreError::DiskFull { path, source: Arc::new(error) }
+    } else {
+        StoreError::Io { path, source: Arc::new(error) }
     }
 }
 

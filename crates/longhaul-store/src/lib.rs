@@ -43,6 +43,7 @@
 mod blobs;
 mod error;
 mod events;
+mod lease;
 mod migrations;
 mod schema;
 mod store;
@@ -54,6 +55,7 @@ mod writer;
 pub use blobs::Blobs;
 pub use error::{Cause, StoreError};
 pub use events::events;
+pub use lease::{Holder, Lease, LeaseError, LeaseToken, lease_holder};
 pub use migrations::Migrations;
 pub use schema::MIGRATIONS;
 pub use store::{Store, StoreSettings};

@@ -44,10 +44,7 @@ macro_rules! integers {
         impl FromValue for $ty {
             const EXPECTED: &'static str = "an integer";
             fn from_cell(cell: Cell<'_>) -> Option<Self> {
-                match cell.0 {
-                    ValueRef::Integer(value) => Self::try_from(value).ok(),
-                    _ => None,
-                }
+                cell.integer().and_then(|value| Self::try_from(value).ok())
             }
         }
     )*};
@@ -173,18 +170,16 @@ impl ToSql for Value {
 pub struct Cell<'a>(ValueRef<'a>);
 
 impl<'a> Cell<'a> {
+    fn integer(self) -> Option<i64> {
+        if let ValueRef::Integer(value) = self.0 { Some(value) } else { None }
+    }
+
     fn text(self) -> Option<&'a str> {
-        match self.0 {
-            ValueRef::Text(bytes) => std::str::from_utf8(bytes).ok(),
-            _ => None,
-        }
+        if let ValueRef::Text(bytes) = self.0 { std::str::from_utf8(bytes).ok() } else { None }
     }
 
     fn bytes(self) -> Option<&'a [u8]> {
-        match self.0 {
-            ValueRef::Blob(bytes) => Some(bytes),
-            _ => None,
-        }
+        if let ValueRef::Blob(bytes) = self.0 { Some(bytes) } else { None }
     }
 
     fn describe(self) -> String {
@@ -212,9 +207,9 @@ pub trait FromValue: Sized {
 impl FromValue for bool {
     const EXPECTED: &'static str = "a boolean (0 or 1)";
     fn from_cell(cell: Cell<'_>) -> Option<Self> {
-        match cell.0 {
-            ValueRef::Integer(0) => Some(false),
-            ValueRef::Integer(1) => Some(true),
+        match cell.integer()? {
+            0 => Some(false),
+            1 => Some(true),
             _ => None,
         }
     }
@@ -230,7 +225,7 @@ impl FromValue for f64 {
                 reason = "SQLite stores whole reals as integers; both are numbers here"
             )]
             ValueRef::Integer(value) => Some(value as f64),
-            _ => None,
+            ValueRef::Null | ValueRef::Text(_) | ValueRef::Blob(_) => None,
         }
     }
 }
@@ -281,10 +276,7 @@ impl FromValue for serde_json::Value {
 impl<T: FromValue> FromValue for Option<T> {
     const EXPECTED: &'static str = T::EXPECTED;
     fn from_cell(cell: Cell<'_>) -> Option<Self> {
-        match cell.0 {
-            ValueRef::Null => Some(None),
-            _ => T::from_cell(cell).map(Some),
-        }
+        if cell.0 == ValueRef::Null { Some(None) } else { T::from_cell(cell).map(Some) }
     }
 }
 

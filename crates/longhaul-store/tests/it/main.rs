@@ -1,4 +1,12 @@
 //! The store's behaviour at its boundary, on real files.
 
+#[cfg(test)]
+mod blobs;
+#[cfg(test)]
+mod leases;
+#[cfg(test)]
+mod opening;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
 mod transactions;

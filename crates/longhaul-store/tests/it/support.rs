@@ -1,7 +1,7 @@
 //! What every test needs: a store in a folder of its own, and a task to write about.
 
 use longhaul_core::{Ambient, Scope, TaskScope};
-use longhaul_store::{Migrations, Store, StoreError, StoreSettings, tasks};
+use longhaul_store::{Migrations, Store, StoreSettings, tasks};
 use serde_json::json;
 
 pub(crate) const NOTES: Migrations = Migrations {
@@ -29,9 +29,5 @@ pub(crate) async fn task(store: &Store, scope: &Scope, thread: &str) -> TaskScop
 
 /// The numbers in the table of notes.
 pub(crate) async fn notes(store: &Store) -> Vec<i64> {
-    store
-        .read(|read| read.query("SELECT n FROM notes ORDER BY n", &[], |row| row.get(0)))
-        .await
-        .map_err(|error: StoreError| error)
-        .unwrap()
+    store.read(|read| read.query("SELECT n FROM notes ORDER BY n", &[], |row| row.get(0))).await.unwrap()
 }

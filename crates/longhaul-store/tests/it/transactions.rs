@@ -1,7 +1,7 @@
 //! Commits, group commits, events, snapshots.
 
 use longhaul_core::{EventDraft, Scope};
-use longhaul_store::{StoreError, Tx, events, values};
+use longhaul_store::{Store, StoreError, Tx, events, values};
 use serde_json::json;
 
 use crate::support::{notes, open, task};
@@ -19,30 +19,50 @@ async fn what_was_acknowledged_is_there_after_reopening() {
     assert_eq!(notes(&open(dir.path()).await).await, [1]);
 }
 
+type Outcome = tokio::task::JoinHandle<Result<(), StoreError>>;
+
+fn queued(store: &Store, work: impl FnOnce(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static) -> Outcome {
+    let store = store.clone();
+    tokio::spawn(async move { store.write(work).await })
+}
+
+/// Runs these transactions as one group: the writer is held by another one until all of them are queued.
+async fn as_one_group(store: &Store, group: impl FnOnce() -> Vec<Outcome>) -> Vec<Result<(), StoreError>> {
+    let (go, wait) = std::sync::mpsc::channel();
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let holder = queued(store, move |tx| {
+        begun.send(()).unwrap();
+        wait.recv().unwrap();
+        note(tx, 0)
+    });
+    has_begun.await.unwrap();
+    let group = group();
+    // On this single-threaded runtime every spawned task has run up to its queueing when this returns.
+    tokio::task::yield_now().await;
+    go.send(()).unwrap();
+    holder.await.unwrap().unwrap();
+    let mut outcomes = Vec::new();
+    for outcome in group {
+        outcomes.push(outcome.await.unwrap());
+    }
+    outcomes
+}
+
 #[tokio::test]
 async fn a_failing_or_panicking_closure_undoes_only_itself() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
-    // The first transaction holds the writer until the others are queued, so that they share one group.
-    let (go, wait) = std::sync::mpsc::channel();
-    let first = tokio::spawn({
-        let store = store.clone();
-        async move {
-            store
-                .write(move |tx| {
-                    wait.recv().unwrap();
-                    note(tx, 0)
-                })
-                .await
-        }
-    });
-    let others = futures_of(&store);
-    go.send(()).unwrap();
-    first.await.unwrap().unwrap();
-    let mut outcomes = Vec::new();
-    for other in others {
-        outcomes.push(other.await.unwrap());
-    }
+    let transaction = |n: i64| {
+        queued(&store, move |tx| {
+            note(tx, n)?;
+            match n % 3 {
+                0 => note(tx, n),
+                1 => Ok(()),
+                _ => panic!("planned"),
+            }
+        })
+    };
+    let outcomes = as_one_group(&store, || (1..=20).map(transaction).collect()).await;
     for (n, outcome) in (1..).zip(&outcomes) {
         match n % 3 {
             0 => assert!(matches!(outcome, Err(StoreError::Constraint { .. })), "{n}: {outcome:?}"),
@@ -56,27 +76,27 @@ async fn a_failing_or_panicking_closure_undoes_only_itself() {
     assert_eq!(notes(&store).await, [0, 1, 4, 7, 10, 13, 16, 19]);
 }
 
-type Outcome = tokio::task::JoinHandle<Result<(), StoreError>>;
-
-/// Twenty transactions: one in three keeps its note, panics, or contradicts a constraint after having written.
-fn futures_of(store: &longhaul_store::Store) -> Vec<Outcome> {
-    (1..=20)
-        .map(|n| {
-            let store = store.clone();
-            tokio::spawn(async move {
-                store
-                    .write(move |tx| {
-                        note(tx, n)?;
-                        match n % 3 {
-                            0 => note(tx, n),
-                            1 => Ok(()),
-                            _ => panic!("planned"),
-                        }
-                    })
-                    .await
-            })
-        })
-        .collect()
+#[tokio::test]
+async fn a_commit_that_fails_is_told_to_everybody_in_its_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let outcomes = as_one_group(&store, || {
+        vec![
+            queued(&store, |tx| note(tx, 1)),
+            // A contradiction that the database looks for at the commit only.
+            queued(&store, |tx| {
+                tx.execute("PRAGMA defer_foreign_keys = ON", &[])?;
+                tx.execute("INSERT INTO users VALUES ('tenant_nowhere', 'user_a', 1)", &[]).map(drop)
+            }),
+            queued(&store, |tx| note(tx, 2)),
+        ]
+    })
+    .await;
+    for outcome in &outcomes {
+        assert!(matches!(outcome, Err(StoreError::Constraint { .. })), "{outcome:?}");
+    }
+    store.write(|tx| note(tx, 3)).await.unwrap();
+    assert_eq!(notes(&store).await, [0, 3]);
 }
 
 #[tokio::test]
