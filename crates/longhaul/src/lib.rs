@@ -1,3 +1,5 @@
 //! Longhaul as a library: everything wired together from settings.
 
 pub mod settings;
+
+pub use longhaul_core::Event;

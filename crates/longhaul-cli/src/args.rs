@@ -1,0 +1,127 @@
+//! The command line as types; its help is the manual. What a command does is in [`crate::commands`].
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, builder::styling};
+use longhaul::settings::{Settings, Sources};
+
+use crate::{
+    commands::Command,
+    exit::{Exit, Refusal},
+    progress::{Detail, Progress, Style},
+};
+
+const LONG_ABOUT: &str = "\
+Longhaul gives an agent a project and keeps it at work for as long as the project takes.
+
+One sentence becomes a list of features, each with the steps that prove it. Coding sessions then build them one after \
+the other. A feature counts as done only when its steps have been carried out in a real browser; what the model says \
+about it changes nothing. Every session is committed with git, remembered for the next, and can be interrupted at any \
+moment: `longhaul run` goes on where it stopped.";
+
+const AFTER_HELP: &str = "\
+Examples:
+  longhaul demo                                   see it work, without a model or a key
+  longhaul init \"A recipe book with search\" --dir recipes --model openai:gpt-4o
+  longhaul run --dir recipes                      build it; Ctrl-C and run again whenever you like
+  longhaul status --dir recipes                   how far it is
+  longhaul report --dir recipes --out report.html what was built, with the evidence
+  longhaul doctor                                 what this machine lacks, and how to get it
+
+Environment:
+  OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL   the model's service (any OpenAI-compatible one)
+  LONGHAUL_HOME                                   where the store and the evidence live
+  LONGHAUL_LOG                                    what is logged, as in longhaul=debug
+  NO_COLOR                                        no colours
+  Every key of longhaul.toml has a variable and --set KEY=VALUE: docs/configuration.md.
+  Order: flags, environment, .env, the project's longhaul.toml, the user's, defaults.
+
+Exit codes:
+  0    done
+  1    failed
+  2    wrong usage: a flag, a setting or a folder makes no sense
+  3    not finished: stopped by a limit, or features are parked
+  4    this machine lacks something; `longhaul doctor` says what
+  130  interrupted (Ctrl-C or SIGTERM); nothing is lost, run again";
+
+/// Agents that work for days, and prove what they did
+#[derive(Debug, Parser)]
+#[command(name = "longhaul", version, long_about = LONG_ABOUT, after_long_help = AFTER_HELP, styles = STYLES)]
+#[command(propagate_version = true, subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "`longhaul --help` explains more and lists examples, environment and exit codes.")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const STYLES: styling::Styles = styling::Styles::styled()
+    .header(styling::AnsiColor::Yellow.on_default())
+    .usage(styling::AnsiColor::Yellow.on_default())
+    .literal(styling::Style::new().bold())
+    .placeholder(styling::Style::new());
+
+/// Flags of every command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// Print JSON: one object, or one per line while work goes on
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Where the store and the evidence live [default: ~/.local/share/longhaul]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// No colours, and no status line
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+    /// Show every answer and every tool call too
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// Set any key of longhaul.toml; may be given several times
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+impl Global {
+    pub(crate) fn style(&self) -> Style {
+        Style::detect(self.no_color)
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        let detail = if self.verbose { Detail::Verbose } else { Detail::Normal };
+        Progress::new(self.json, self.style(), detail)
+    }
+
+    /// The settings of a command that works in `project`, with its own flags last. Notices go to standard error.
+    pub(crate) fn settings(
+        &self,
+        project: Option<&Path>,
+        flags: &[(&str, Option<&str>, &str)],
+    ) -> anyhow::Result<Settings> {
+        let mut sources = Sources::of_this_process(project.map(Path::to_owned));
+        for assignment in &self.set {
+            let (key, value) = assignment.split_once('=').ok_or_else(|| {
+                Refusal::because(
+                    Exit::Usage,
+                    format!("--set {assignment}: write --set KEY=VALUE, as in --set harness.turns_max=80"),
+                )
+            })?;
+            sources = sources.with_flag(key, value, "--set");
+        }
+        if let Some(home) = self.home.as_deref() {
+            let home = home.to_str().ok_or_else(|| Refusal::because(Exit::Usage, "--home: the path is not UTF-8"))?;
+            sources = sources.with_flag("home", home, "--home");
+        }
+        for (key, value, flag) in flags {
+            if let Some(value) = value {
+                sources = sources.with_flag(key, value, flag);
+            }
+        }
+        let settings = Settings::load(&sources)?;
+        for notice in &settings.notices {
+            eprintln!("longhaul: note: {notice}");
+        }
+        Ok(settings)
+    }
+}

@@ -1,0 +1,243 @@
+//! The checks themselves. Each really tries the thing within a time limit and turns the outcome into one [`Check`].
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use longhaul::settings::{ModelSpec, Settings};
+use tokio::process::Command;
+
+use super::{Check, State};
+
+const TRY_AT_MOST: Duration = Duration::from_secs(20);
+const MIB: u64 = 1024 * 1024;
+
+/// Every check, in the order in which a new machine should be mended.
+pub(super) async fn all(settings: &Settings) -> Vec<Check> {
+    vec![
+        machine(),
+        home(&settings.home),
+        disk(&settings.home).await,
+        git().await,
+        sandbox().await,
+        python().await,
+        browser(settings).await,
+        model(settings),
+    ]
+}
+
+fn ok(name: &'static str, found: impl Into<String>) -> Check {
+    Check { name, state: State::Ok, found: found.into(), remedy: None }
+}
+
+fn missing(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
+    Check { name, state: State::Missing, found: found.into(), remedy: Some(remedy.into()) }
+}
+
+fn optional(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Check {
+    Check { name, state: State::Optional, found: found.into(), remedy: Some(remedy.into()) }
+}
+
+/// The command that installs a Debian package here.
+fn apt(package: &str) -> String {
+    let sudo = if rustix::process::geteuid().is_root() { "" } else { "sudo " };
+    format!("{sudo}apt-get update && {sudo}apt-get install -y {package}")
+}
+
+/// Runs a program to its end; its standard output, or one line of what went wrong.
+async fn attempt(program: &str, args: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).kill_on_drop(true);
+    let output = match tokio::time::timeout(TRY_AT_MOST, command.output()).await {
+        Err(_) => return Err(format!("{program} does not end within {} s", TRY_AT_MOST.as_secs())),
+        Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => return Err("not found".to_owned()),
+        Ok(Err(error)) => return Err(format!("{program} cannot be started: {error}")),
+        Ok(Ok(output)) => output,
+    };
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let line = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    Err(format!("{program} ends with {}: {}", output.status, line.trim()))
+}
+
+fn machine() -> Check {
+    ok("machine", format!("{} {}", std::env::consts::OS, std::env::consts::ARCH))
+}
+
+/// Makes the folder as the first run would, and writes into it.
+fn home(home: &Path) -> Check {
+    let probe = home.join(format!(".doctor-{}", std::process::id()));
+    let tried =
+        fs::create_dir_all(home).and_then(|()| fs::write(&probe, b"probe")).and_then(|()| fs::remove_file(&probe));
+    match tried {
+        Ok(()) => ok("home", home.display().to_string()),
+        Err(error) => missing(
+            "home",
+            format!("{} cannot be written: {error}", home.display()),
+            "give another folder with --home DIR or LONGHAUL_HOME",
+        ),
+    }
+}
+
+async fn disk(home: &Path) -> Check {
+    let existing = home.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let free = rustix::fs::statvfs(existing).map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize) / MIB);
+    match free {
+        Err(error) => optional("disk", format!("free space is unknown: {error}"), "look with: df -h"),
+        Ok(free) if free < 200 => missing(
+            "disk",
+            format!("{free} MiB free"),
+            format!("make at least 200 MiB free on the disk of {}", existing.display()),
+        ),
+        Ok(free) if free < 2_048 => {
+            optional("disk", format!("{free} MiB free"), "evidence and work of long projects want 2 GiB or more")
+        }
+        Ok(free) => ok("disk", format!("{}.{} GiB free", free / 1_024, free % 1_024 * 10 / 1_024)),
+    }
+}
+
+async fn git() -> Check {
+    match attempt("git", &["--version"]).await {
+        Ok(version) => ok("git", version.trim_start_matches("git version ").to_owned()),
+        Err(reason) => missing("git", reason, apt("git")),
+    }
+}
+
+/// What the sandbox shows of this machine, enough to run a program of `/usr` in it.
+const INSIDE: &[&str] = &[
+    "--unshare-all",
+    "--die-with-parent",
+    "--new-session",
+    "--clearenv",
+    "--setenv",
+    "PATH",
+    "/usr/bin:/bin",
+    "--ro-bind",
+    "/usr",
+    "/usr",
+    "--symlink",
+    "usr/bin",
+    "/bin",
+    "--symlink",
+    "usr/lib",
+    "/lib",
+    "--ro-bind-try",
+    "/lib64",
+    "/lib64",
+    "--proc",
+    "/proc",
+    "--dev",
+    "/dev",
+    "--tmpfs",
+    "/tmp",
+];
+
+async fn sandbox() -> Check {
+    match attempt("bwrap", &[INSIDE, &["true"]].concat()).await {
+        Ok(_) => {
+            let version = attempt("bwrap", &["--version"]).await.unwrap_or_default();
+            ok("sandbox", format!("{version}, a command ran in it"))
+        }
+        Err(reason) if reason == "not found" => missing("sandbox", "bubblewrap not found", apt("bubblewrap")),
+        Err(reason) => missing(
+            "sandbox",
+            reason,
+            "allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1, and on Ubuntu \
+             kernel.apparmor_restrict_unprivileged_userns=0; in a container, give it --security-opt seccomp=unconfined",
+        ),
+    }
+}
+
+/// The demonstration's application is written in Python, and runs inside the sandbox, which shows `/usr` only.
+async fn python() -> Check {
+    match attempt("bwrap", &[INSIDE, &["python3", "--version"]].concat()).await {
+        Ok(version) => ok("python3", format!("{} inside the sandbox", version.trim_start_matches("Python "))),
+        Err(reason) if reason == "not found" => {
+            optional("python3", "not tried, there is no sandbox", apt("bubblewrap python3"))
+        }
+        Err(_) => optional("python3", "not in the sandbox (it sees /usr only); the demo needs it", apt("python3")),
+    }
+}
+
+async fn browser(settings: &Settings) -> Check {
+    let candidates: Vec<String> = match &settings.browser.program {
+        Some(program) => vec![program.display().to_string()],
+        None => ["chromium", "chromium-browser", "google-chrome"].map(str::to_owned).to_vec(),
+    };
+    let mut found = None;
+    for candidate in candidates {
+        match attempt(&candidate, &["--version"]).await {
+            Err(reason) if reason == "not found" => {}
+            outcome => {
+                found = Some((candidate, outcome));
+                break;
+            }
+        }
+    }
+    match found {
+        None => missing("browser", "Chromium not found", chromium_remedy()),
+        Some((program, Err(reason))) => missing("browser", format!("{program}: {reason}"), chromium_remedy()),
+        Some((program, Ok(version))) => match opens_a_page(&program).await {
+            Ok(()) => ok("browser", format!("{version}, opened a page ({program})")),
+            Err(reason) => missing("browser", format!("{version} does not open a page: {reason}"), chromium_remedy()),
+        },
+    }
+}
+
+async fn opens_a_page(program: &str) -> Result<(), String> {
+    let profile = std::env::temp_dir().join(format!("longhaul-doctor-{}", std::process::id()));
+    let profile_flag = format!("--user-data-dir={}", profile.display());
+    let mut flags = vec!["--headless=new", "--disable-gpu", "--no-first-run", "--disable-background-networking"];
+    flags.extend(["--disable-component-update", "--disable-sync", profile_flag.as_str()]);
+    if rustix::process::geteuid().is_root() {
+        flags.push("--no-sandbox"); // Chromium refuses its own sandbox to root
+    }
+    flags.extend(["--dump-dom", "data:text/html,<p>longhaul</p>"]);
+    let outcome = attempt(program, &flags).await;
+    let _ = fs::remove_dir_all(&profile); // what is left of it is in the system's temporary folder
+    match outcome {
+        Ok(page) if page.contains("<p>longhaul</p>") => Ok(()),
+        Ok(_) => Err("the page it shows is another one".to_owned()),
+        Err(reason) => Err(reason),
+    }
+}
+
+fn chromium_remedy() -> String {
+    let ubuntu = fs::read_to_string("/etc/os-release").is_ok_and(|text| text.lines().any(|line| line == "ID=ubuntu"));
+    if ubuntu {
+        return "Ubuntu's chromium package is a snap, which cannot be driven from outside its confinement: install Google's \
+                google-chrome-stable .deb, or set browser.program"
+            .to_owned();
+    }
+    format!("{}, or set browser.program", apt("chromium"))
+}
+
+fn model(settings: &Settings) -> Check {
+    let (spec, key) = (settings.model.spec.as_ref(), settings.model.api_key.is_some());
+    match spec {
+        None => optional(
+            "model",
+            "none is named (the demo needs none)",
+            "longhaul init … --model openai:NAME, or OPENAI_MODEL=NAME; and OPENAI_API_KEY",
+        ),
+        Some(ModelSpec::OpenAi(name)) if key => {
+            ok("model", format!("{name} at {}, the key is set", settings.model.base_url))
+        }
+        Some(ModelSpec::OpenAi(name)) => optional(
+            "model",
+            format!("{name} at {}, no key", settings.model.base_url),
+            "set OPENAI_API_KEY, unless the service needs none",
+        ),
+        Some(ModelSpec::Cassette(file)) if !PathBuf::from(file).is_file() => missing(
+            "model",
+            format!("{} is not there", file.display()),
+            "name a cassette that exists: --model cassette:FILE",
+        ),
+        Some(spec @ (ModelSpec::Cassette(_) | ModelSpec::CassetteDemo)) => ok("model", spec.to_string()),
+    }
+}

@@ -1,0 +1,73 @@
+//! How the program ends. The numbers are documented in `longhaul help` and are part of the interface.
+
+use std::{fmt, process::ExitCode};
+
+use longhaul::settings::SettingsError;
+
+/// An exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It did what was asked.
+    Done,
+    /// It tried and failed.
+    Failed,
+    /// What was asked makes no sense: flags, settings, a wrong folder.
+    Usage,
+    /// There is more to do: stopped by a limit, or features are parked.
+    Unfinished,
+    /// The machine lacks something; `longhaul doctor` says what.
+    Environment,
+    /// Ctrl-C or SIGTERM.
+    Interrupted,
+}
+
+impl Exit {
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Unfinished => 3,
+            Self::Environment => 4,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.number())
+    }
+}
+
+/// A failure that already knows its exit code; anything else ends with [`Exit::Failed`].
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+}
+
+impl Refusal {
+    pub(crate) fn because(exit: Exit, message: impl Into<String>) -> anyhow::Error {
+        Self { exit, message: message.into() }.into()
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The exit code of an error, by what it is.
+pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
+    if let Some(refusal) = error.downcast_ref::<Refusal>() {
+        return refusal.exit;
+    }
+    if error.is::<SettingsError>() {
+        return Exit::Usage;
+    }
+    Exit::Failed
+}

@@ -1,0 +1,285 @@
+//! From business events to lines a person reads. A state machine without I/O: an event in, finished lines out, and at any
+//! time the one line that says what is going on now. Unknown kinds change nothing, as a newer log may hold them.
+
+use serde_json::Value;
+
+use super::style::{Glyph, Ink, Style, count, duration, tokens};
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Detail {
+    /// Sessions, verdicts, refusals.
+    Normal,
+    /// Every answer of the model and every tool call too.
+    Verbose,
+}
+
+/// What has been seen so far.
+#[derive(Debug)]
+pub(crate) struct View {
+    style: Style,
+    detail: Detail,
+    /// Lines of a session are indented below its headline.
+    in_session: bool,
+    headline: String,
+    step: String,
+    answers: u64,
+    calls: u64,
+    tokens: u64,
+}
+
+/// Columns before the text of a line within a session: two spaces, the mark, a space.
+const INDENT: usize = 4;
+
+impl View {
+    pub(crate) fn new(style: Style, detail: Detail) -> Self {
+        let (headline, step) = (String::new(), String::new());
+        Self { style, detail, in_session: false, headline, step, answers: 0, calls: 0, tokens: 0 }
+    }
+
+    /// The line for "now": where, what, how many tokens.
+    pub(crate) fn now(&self) -> String {
+        let mut parts = vec![self.headline.as_str(), self.step.as_str()];
+        let spent = if self.tokens > 0 { format!("{} tokens", tokens(self.tokens)) } else { String::new() };
+        parts.push(&spent);
+        parts.retain(|part| !part.is_empty());
+        let columns = self.style.columns.unwrap_or(100).saturating_sub(16); // spinner, elapsed time
+        self.style.fit(&parts.join(self.style.dot()), columns)
+    }
+
+    /// Something began that is not worth a line of its own.
+    pub(crate) fn step(&mut self, what: &str) {
+        what.clone_into(&mut self.step);
+    }
+
+    /// Takes an event; gives the lines it adds, ready to print.
+    pub(crate) fn apply(&mut self, kind: &str, data: &Value) -> Vec<String> {
+        self.step.clear();
+        match kind {
+            "project.initialized" => self.initialized(data),
+            "plan.refused" => {
+                self.one(Glyph::Fail, &format!("plan refused at {}: {}", text(data, "place"), text(data, "message")))
+            }
+            "plan.extended" => {
+                let more = count(number(data, "features"), "more feature");
+                self.one(Glyph::Pass, &format!("{more} planned, {} in all", number(data, "total")))
+            }
+            "session.started" => self.session_started(data),
+            "session.ended" => self.session_ended(data),
+            "memory.recalled" => self.recalled(data),
+            "app.booted" => {
+                self.one(Glyph::Pass, &format!("the application answers after {}", duration(number(data, "ms"))))
+            }
+            "app.failed" => self.app_failed(data),
+            "regression.checked" => self.regression(data),
+            "feature.broken" => self.broken(data),
+            "model.answered" => self.answered(data),
+            "tool.called" => self.called(data),
+            "tamper.undone" => self.tampered(data),
+            "claim.refused" => self.refused(data),
+            "feature.passed" => self.passed(data),
+            "run.finished" => self.finished(data),
+            _ => Vec::new(),
+        }
+    }
+
+    fn one(&self, glyph: Glyph, text: &str) -> Vec<String> {
+        let indent = if self.in_session { "  " } else { "" };
+        vec![format!("{indent}{} {}", self.style.glyph(glyph), self.style.fit_after(INDENT, text))]
+    }
+
+    fn below(&self, text: &str) -> String {
+        let text = self.style.fit_after(INDENT + 2, text);
+        format!("      {}", self.style.paint(Ink::Faint, &text))
+    }
+
+    fn initialized(&self, data: &Value) -> Vec<String> {
+        let features = count(number(data, "features"), "feature");
+        let sentences = count(number(data, "sentences"), "sentence");
+        self.one(Glyph::Pass, &format!("{features} planned, {sentences} to verify{}", self.commit(data)))
+    }
+
+    fn session_started(&mut self, data: &Value) -> Vec<String> {
+        (self.answers, self.calls, self.in_session) = (0, 0, true);
+        let title = match text(data, "mode") {
+            "initializer" => "Initializer".to_owned(),
+            _ => format!("Session {}", number(data, "session")),
+        };
+        let feature = text(data, "feature");
+        let repair = text(data, "task") == "repair";
+        let what = match (feature, repair) {
+            ("", _) => String::new(),
+            (feature, true) => format!("repair {feature}"),
+            (feature, false) => feature.to_owned(),
+        };
+        self.headline = if what.is_empty() { title.clone() } else { format!("{title}{}{what}", self.style.dot()) };
+        let description = text(data, "description");
+        let rest = if what.is_empty() { description.to_owned() } else { format!("{what} {description}") };
+        let room = console::measure_text_width(&title) + 4;
+        let rest = self.style.fit_after(room, &rest);
+        let rest = if repair { self.style.paint(Ink::Notice, &rest) } else { rest };
+        let line = format!("{} {}  {rest}", self.style.glyph(Glyph::Session), self.style.paint(Ink::Strong, &title));
+        vec![String::new(), line.trim_end().to_owned()]
+    }
+
+    fn session_ended(&mut self, data: &Value) -> Vec<String> {
+        let spent = number(data, "prompt_tokens") + number(data, "answer_tokens");
+        let dot = self.style.dot();
+        let mut facts = vec![count(self.answers, "answer"), count(self.calls, "tool call")];
+        facts.push(format!("{} tokens", tokens(spent)));
+        facts.push(duration(number(data, "ms")));
+        let outcome = text(data, "outcome");
+        let expected = matches!(outcome, "" | "done" | "passed" | "verified" | "initialized");
+        let mut lines = Vec::new();
+        if !expected {
+            lines.extend(
+                self.one(Glyph::Notice, &format!("session ended: {}{}", outcome.replace('_', " "), self.commit(data))),
+            );
+        }
+        let facts = self.style.paint(Ink::Faint, &facts.join(dot));
+        lines.push(format!("    {facts}"));
+        self.in_session = false;
+        self.headline.clear();
+        lines
+    }
+
+    fn recalled(&self, data: &Value) -> Vec<String> {
+        let hits = data["hits"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if hits.is_empty() {
+            return Vec::new();
+        }
+        let micros = number(data, "elapsed_us");
+        let what = if hits.len() == 1 { "1 memory".to_owned() } else { format!("{} memories", hits.len()) };
+        let mode = text(data, "mode");
+        let mode = if mode.is_empty() { String::new() } else { format!(", {mode} search") };
+        let mut lines = self
+            .one(Glyph::Recall, &format!("recalled {what} in {}.{} ms{mode}", micros / 1_000, micros % 1_000 / 100));
+        let shown = if self.detail == Detail::Verbose { hits.len() } else { 3 };
+        for hit in hits.iter().take(shown) {
+            let score = hit["score"].as_f64().unwrap_or(0.0);
+            let why = if self.detail == Detail::Verbose { format!("  {}", hit["explain"]) } else { String::new() };
+            let content = self.style.fit(text(hit, "content"), 100);
+            lines.push(self.below(&format!("{score:.2} {content}{why}")));
+        }
+        lines
+    }
+
+    fn app_failed(&self, data: &Value) -> Vec<String> {
+        let mut lines = self.one(Glyph::Fail, "the application does not start");
+        let log: Vec<&str> = text(data, "log_tail").lines().collect();
+        lines.extend(log.iter().skip(log.len().saturating_sub(5)).map(|line| self.below(line)));
+        lines
+    }
+
+    fn regression(&self, data: &Value) -> Vec<String> {
+        let feature = text(data, "feature");
+        if data["passed"].as_bool().unwrap_or(false) {
+            return self.one(Glyph::Pass, &format!("{feature} still passes ({})", duration(number(data, "ms"))));
+        }
+        let mut lines = self.one(Glyph::Fail, &format!("{feature} passed before and no longer does"));
+        lines.push(self.below(text(data, "reason")));
+        lines
+    }
+
+    fn broken(&self, data: &Value) -> Vec<String> {
+        let feature = text(data, "feature");
+        self.one(Glyph::Notice, &format!("{feature} is marked as failing and comes first now{}", self.commit(data)))
+    }
+
+    fn answered(&mut self, data: &Value) -> Vec<String> {
+        self.answers += 1;
+        self.tokens += number(data, "prompt_tokens") + number(data, "answer_tokens");
+        let retries = data["retries"].as_u64().or_else(|| Some(data["retries"].as_array()?.len() as u64)).unwrap_or(0);
+        let mut lines = Vec::new();
+        if retries > 0 {
+            let times = count(retries, "retry").replace("retrys", "retries");
+            lines.extend(self.one(Glyph::Notice, &format!("the model's service answered after {times}")));
+        }
+        if self.detail == Detail::Verbose {
+            let tools: Vec<&str> = data["tools"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            let asked = if tools.is_empty() { String::new() } else { format!(", asks for {}", tools.join(", ")) };
+            let turn = number(data, "turn");
+            let (prompt, answer) = (tokens(number(data, "prompt_tokens")), tokens(number(data, "answer_tokens")));
+            lines.extend(self.one(Glyph::Detail, &format!("answer {turn}: {prompt} tokens in, {answer} out{asked}")));
+        }
+        lines
+    }
+
+    fn called(&mut self, data: &Value) -> Vec<String> {
+        self.calls += 1;
+        if self.detail < Detail::Verbose {
+            return Vec::new();
+        }
+        let failed = data["is_error"].as_bool().unwrap_or(false);
+        let glyph = if failed { Glyph::Notice } else { Glyph::Detail };
+        self.one(
+            glyph,
+            &format!("{}: {} ({})", text(data, "tool"), text(data, "summary"), duration(number(data, "ms"))),
+        )
+    }
+
+    fn tampered(&self, data: &Value) -> Vec<String> {
+        let (path, how) = (text(data, "path"), text(data, "how"));
+        let how = if how.is_empty() { String::new() } else { format!(" ({how})") };
+        self.one(Glyph::Notice, &format!("the agent changed {path}{how}: undone, only a verdict changes it"))
+    }
+
+    fn refused(&self, data: &Value) -> Vec<String> {
+        let (step, sentence) = (number(data, "step"), text(data, "sentence"));
+        let at = if step == 0 { String::new() } else { format!(" at step {step} \"{sentence}\"") };
+        let mut lines = self.one(Glyph::Fail, &format!("claim refused: {}{at}", text(data, "feature")));
+        lines.push(self.below(text(data, "reason")));
+        lines
+    }
+
+    fn passed(&self, data: &Value) -> Vec<String> {
+        let feature = self.style.paint(Ink::Good, &format!("{} passes", text(data, "feature")));
+        let took = duration(number(data, "ms"));
+        vec![format!(
+            "  {} {feature}, every step carried out in {took}{}",
+            self.style.glyph(Glyph::Pass),
+            self.commit(data)
+        )]
+    }
+
+    fn finished(&mut self, data: &Value) -> Vec<String> {
+        (self.in_session, self.headline) = (false, String::new());
+        let (passing, total) = (number(data, "passing"), number(data, "total"));
+        let parked: Vec<&str> = data["parked"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let parked_count = data["parked"].as_u64().unwrap_or(parked.len() as u64);
+        let spent = number(data, "prompt_tokens") + number(data, "answer_tokens");
+        let all = passing == total && total > 0;
+        let result = format!("{passing} of {} verified", count(total, "feature"));
+        let result = self.style.paint(if all { Ink::Good } else { Ink::Notice }, &result);
+        let facts = [
+            result,
+            count(number(data, "sessions"), "session"),
+            format!("{} tokens", tokens(spent)),
+            duration(number(data, "ms")),
+        ];
+        let glyph = self.style.glyph(if all { Glyph::Pass } else { Glyph::Notice });
+        let mut lines = vec![String::new(), format!("{glyph} {}", facts.join(self.style.dot()))];
+        if parked_count > 0 {
+            let names = if parked.is_empty() { String::new() } else { format!(": {}", parked.join(", ")) };
+            lines.push(self.below(&format!("{} parked{names}", count(parked_count, "feature"))));
+        }
+        lines
+    }
+
+    fn commit(&self, data: &Value) -> String {
+        let commit: String = text(data, "commit").chars().take(8).collect();
+        if commit.is_empty() {
+            commit
+        } else {
+            self.style.paint(Ink::Faint, &format!("{}commit {commit}", self.style.dot()))
+        }
+    }
+}
+
+fn text<'a>(data: &'a Value, field: &str) -> &'a str {
+    data[field].as_str().unwrap_or_default()
+}
+
+fn number(data: &Value, field: &str) -> u64 {
+    data[field].as_u64().unwrap_or_default()
+}
