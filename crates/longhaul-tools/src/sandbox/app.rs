@@ -1,0 +1,293 @@
+//! The application that is being built, running in a sandbox of its own, with its port reachable from outside.
+//!
+//! The way in: a listener on the host's loopback, a Unix socket made by the harness, the helper inside (which got the
+//! listening socket as standard input), the application's port. The folder of the socket is never writable inside.
+
+use std::{
+    fs, io,
+    net::Ipv4Addr,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{fs::PermissionsExt, net::UnixListener},
+    },
+    path::PathBuf,
+    process::Stdio,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use tempfile::TempDir;
+use tokio::{
+    io::AsyncReadExt,
+    net::{TcpListener, TcpStream, UnixStream},
+    sync::{Semaphore, watch},
+    task::JoinHandle,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    AppError, AppSpec, CommandExit, Sandbox, SandboxError,
+    bwrap::{APP_FOLDER, DATA_FOLDER, Mount},
+    file_owner, io_error,
+    output::Tail,
+    plan::{Mode, Plan, Status},
+    process::SandboxProcess,
+};
+
+/// Name of the socket in its folder, outside and inside.
+pub(super) const SOCKET_NAME: &str = "app.sock";
+/// Connections to one application at a time; more wait.
+const CONNECTIONS_MAX: usize = 256;
+
+/// How a command's sandbox reaches a running application. Cheap to clone; useless, but harmless, once it has ended.
+#[derive(Debug, Clone)]
+pub struct AppLink {
+    port: u16,
+    socket: Arc<SocketFolder>,
+}
+
+impl AppLink {
+    /// The port on which the application listens inside.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(super) fn mount(&self) -> Mount {
+        Mount::readonly(self.socket.folder.path(), APP_FOLDER)
+    }
+}
+
+/// The folder with the socket. The socket is used through the open folder, so that its path is always short enough.
+#[derive(Debug)]
+struct SocketFolder {
+    folder: TempDir,
+    open: OwnedFd,
+}
+
+impl SocketFolder {
+    fn new(runtime_dir: &std::path::Path) -> Result<(Self, UnixListener), SandboxError> {
+        let fail = |action| move |source| io_error(action, runtime_dir, source);
+        let folder =
+            tempfile::Builder::new().prefix("app-").tempdir_in(runtime_dir).map_err(fail("make a folder in"))?;
+        // The runtime folder above it keeps other users out; the sandbox's user must be able to enter this one.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).map_err(fail("open a folder in"))?;
+        let open = OwnedFd::from(fs::File::open(folder.path()).map_err(fail("open a folder in"))?);
+        let folder = Self { folder, open };
+        let listener = UnixListener::bind(folder.socket_path()).map_err(fail("make a socket in"))?;
+        fs::set_permissions(folder.folder.path().join(SOCKET_NAME), fs::Permissions::from_mode(0o666))
+            .map_err(fail("open a socket in"))?;
+        Ok((folder, listener))
+    }
+
+    fn socket_path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}/{SOCKET_NAME}", self.open.as_raw_fd()))
+    }
+}
+
+/// A running application. Dropping it ends it.
+#[derive(Debug)]
+pub struct App {
+    link: AppLink,
+    port_outside: u16,
+    log: Arc<Mutex<Tail>>,
+    state: watch::Receiver<State>,
+    supervisor: JoinHandle<()>,
+    stop: DropGuard,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    Booting,
+    Running,
+    Ended { exit: Option<CommandExit>, started: bool, detail: String },
+}
+
+impl Sandbox {
+    /// Starts an application and waits until its port accepts connections.
+    ///
+    /// # Errors
+    /// [`AppError`], with the end of the application's output: no script, an early end, or nothing that listens. In
+    /// each case nothing is left running.
+    pub async fn start_app(&self, spec: AppSpec) -> Result<App, AppError> {
+        if !self.project().join(&spec.script).is_file() {
+            return Err(AppError::ScriptMissing { script: spec.script });
+        }
+        let started = Instant::now();
+        let mut app = self.spawn_app(&spec).await?;
+        let booted = async { app.state.wait_for(|state| *state != State::Booting).await.map(|state| state.clone()) };
+        let state = match tokio::time::timeout(spec.boot_timeout, booted).await {
+            Ok(Ok(state)) => state,
+            Ok(Err(_)) | Err(_) => State::Booting,
+        };
+        let (script, port) = (spec.script, spec.port);
+        match state {
+            State::Running => Ok(app),
+            State::Booting => {
+                let log = app.log_tail(60);
+                app.stop().await;
+                let waited_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+                Err(AppError::NotListening { script, port, waited_ms, log })
+            }
+            State::Ended { started: false, detail, .. } => Err(SandboxError::Setup { detail }.into()),
+            State::Ended { exit, .. } => {
+                let log = app.log_tail(60);
+                Err(AppError::Exited { script, port, exit: exit.unwrap_or(CommandExit::OutOfMemory), log })
+            }
+        }
+    }
+
+    async fn spawn_app(&self, spec: &AppSpec) -> Result<App, SandboxError> {
+        let runtime_dir = &self.inner.settings.runtime_dir;
+        let (folder, listener) = SocketFolder::new(runtime_dir)?;
+        let link = AppLink { port: spec.port, socket: Arc::new(folder) };
+        let mut env = spec.env.clone();
+        env.push(("PORT".to_owned(), spec.port.to_string()));
+        let mut mounts = Vec::new();
+        if let Some(data) = &spec.data_dir {
+            mounts.push(data_mount(data)?);
+            env.push(("DATA_DIR".to_owned(), DATA_FOLDER.to_owned()));
+        }
+        let plan = Plan::new(Mode::App { port: spec.port }, &self.inner.settings.limits);
+        // A script without the executable bit or without a first line that names a shell is still a script.
+        let boot = r#"if [ -x "$0" ]; then exec "$0"; else exec /bin/sh "$0"; fi"#;
+        let argv = ["/bin/sh", "-c", boot, &format!("./{}", spec.script)].map(str::to_owned);
+        let (program, args) = self.command_line(&plan, &argv, mounts, env)?;
+
+        let outside = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let outside = outside.map_err(|source| io_error("listen on 127.0.0.1 for", runtime_dir, source))?;
+        let port_outside =
+            outside.local_addr().map_err(|source| io_error("find the port for", runtime_dir, source))?.port();
+        let process = SandboxProcess::start(program, args, Stdio::from(OwnedFd::from(listener))).await?;
+
+        let stop = CancellationToken::new();
+        let (report, state) = watch::channel(State::Booting);
+        let log = Arc::new(Mutex::new(Tail::new(spec.log_bytes_max)));
+        let supervisor = tokio::spawn(supervise(process, log.clone(), report, stop.clone()));
+        tokio::spawn(forward(outside, link.socket.clone(), stop.clone()));
+        Ok(App { link, port_outside, log, state, supervisor, stop: stop.drop_guard() })
+    }
+}
+
+impl App {
+    /// Where it is reached from outside: `http://127.0.0.1:PORT`, the port chosen by the system.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port_outside)
+    }
+
+    /// How commands in the sandbox reach it.
+    #[must_use]
+    pub fn link(&self) -> AppLink {
+        self.link.clone()
+    }
+
+    /// At most the last `lines_max` lines of its standard output and standard error.
+    #[must_use]
+    pub fn log_tail(&self, lines_max: usize) -> String {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).lines(lines_max)
+    }
+
+    /// Whether anything of it still runs.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        *self.state.borrow() == State::Running
+    }
+
+    /// How it ended by itself, if it did.
+    #[must_use]
+    pub fn exit(&self) -> Option<CommandExit> {
+        match &*self.state.borrow() {
+            State::Ended { exit, .. } => *exit,
+            State::Booting | State::Running => None,
+        }
+    }
+
+    /// Ends it, with everything it started, and waits until all of it has gone.
+    pub async fn stop(self) {
+        drop(self.stop);
+        // The supervisor only fails if the runtime is being shut down, which ends the application as well.
+        let _ = self.supervisor.await;
+    }
+}
+
+async fn supervise(
+    mut process: SandboxProcess,
+    log: Arc<Mutex<Tail>>,
+    report: watch::Sender<State>,
+    stop: CancellationToken,
+) {
+    let (mut started, mut exit, mut failed) = (false, None, None);
+    let streams = async {
+        tokio::join!(
+            async {
+                let mut buffer = vec![0; 16 * 1024];
+                while let Ok(count @ 1..) = process.output.read(&mut buffer).await {
+                    log.lock().unwrap_or_else(PoisonError::into_inner).push(&buffer[..count]);
+                }
+            },
+            async {
+                while let Some(status) = process.reports.next().await {
+                    match status {
+                        Status::Started => started = true,
+                        Status::Ready => drop(report.send_replace(State::Running)),
+                        Status::Ended(how) => exit = Some(how),
+                        Status::Failed(why) => failed = Some(why),
+                    }
+                }
+            },
+        );
+    };
+    tokio::select! {
+        () = streams => {}
+        () = stop.cancelled() => {}
+    }
+    let messages = process.finish().await;
+    let detail = failed.unwrap_or_else(|| messages.trim().to_owned());
+    report.send_replace(State::Ended { exit, started, detail });
+    stop.cancel();
+}
+
+/// Carries connections from the host's loopback to the application's socket.
+async fn forward(listener: TcpListener, socket: Arc<SocketFolder>, stop: CancellationToken) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(slot) = slots.clone().acquire_owned().await else { return };
+        let accepted = tokio::select! {
+            () = stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        // A connection that was gone before it was accepted, or a moment without file descriptors.
+        let Ok((stream, _)) = accepted else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let (socket, stop) = (socket.clone(), stop.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                // Either side may break off; the other then sees its connection end.
+                _ = carry(stream, &socket) => {}
+            }
+            drop(slot);
+        });
+    }
+}
+
+async fn carry(mut outside: TcpStream, socket: &SocketFolder) -> io::Result<()> {
+    outside.set_nodelay(true)?;
+    let mut inside = UnixStream::connect(socket.socket_path()).await?;
+    tokio::io::copy_bidirectional(&mut outside, &mut inside).await?;
+    Ok(())
+}
+
+/// The application's data folder, made if missing and given to the sandbox's user.
+fn data_mount(data: &std::path::Path) -> Result<Mount, SandboxError> {
+    fs::create_dir_all(data).map_err(|source| io_error("create", data, source))?;
+    let data = data.canonicalize().map_err(|source| io_error("find", data, source))?;
+    if let Some((uid, gid)) = file_owner() {
+        std::os::unix::fs::chown(&data, Some(uid.as_raw()), Some(gid.as_raw()))
+            .map_err(|source| io_error("change the owner of", &data, source))?;
+    }
+    Ok(Mount { host: data, inside: DATA_FOLDER.into(), writable: true, readonly: Vec::new() })
+}
