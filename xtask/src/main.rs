@@ -1,1 +1,45 @@
-fn main() {}
+//! Automation for this repository: `cargo xtask tidy` and `cargo xtask bench NAME`. It needs nothing but cargo and git.
+
+mod bench;
+mod tidy;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context;
+
+const USAGE: &str = "\
+cargo xtask tidy          check what the compiler does not: file docs, lengths, names, crate arrows, links
+cargo xtask bench NAME    measure; the last line of the output is one JSON object";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args.as_slice() {
+        ["tidy"] => tidy::run(&repository()),
+        ["bench", name] => bench::run(name, &repository()),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprintln!("{USAGE}\n\nbenches: {}", bench::names().join(", "));
+            return ExitCode::from(2);
+        }
+    };
+    match done.context("xtask") {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository's root: the folder above this crate.
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}

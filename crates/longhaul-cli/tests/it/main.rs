@@ -1,5 +1,7 @@
 //! The program as a person or a script meets it: text in, text and exit code out.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
+
 mod doctor;
 mod manual;
 mod program;

@@ -167,7 +167,10 @@ fn the_project_may_tune_the_work_and_nothing_else() {
         let value = match key.kind {
             Kind::Integer { min, .. } => min.to_string(),
             Kind::Bool => "true".to_owned(),
-            _ => "\"loopback\"".to_owned(),
+            Kind::Text | Kind::Secret | Kind::Path | Kind::ProjectPaths | Kind::Url | Kind::Choice(_) => {
+                "\"loopback\"".to_owned()
+            }
+            Kind::ModelSpec | Kind::MemoryUri => "\"openai:x\"".to_owned(),
         };
         let house = house().file("app/longhaul.toml", &format!("{} = {value}\n", key.name));
         match key.who {

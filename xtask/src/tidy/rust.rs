@@ -1,0 +1,103 @@
+//! Rules for Rust files: they say what they own, they stay short, and some words stay out of them.
+
+use super::{File, Finding};
+
+const LINES_MAX: usize = 800;
+const INLINE_TEST_LINES_MAX: usize = 300;
+
+/// Words that stay out, with what to do instead.
+const BANNED: &[(&str, &str)] = &[
+    ("todo!", "finish it, or leave the command out"),
+    ("unimplemented!", "finish it, or leave the command out"),
+    ("#[allow(", "write #[expect(…, reason = \"…\")], which complains once it is not needed"),
+    ("#![allow(", "write #![expect(…, reason = \"…\")], which complains once it is not needed"),
+    ("#[ignore", "assert what it does today, with a FIXME"),
+    ("sleep(", "wait for the condition; if time itself is meant, name the file in xtask/src/tidy/rust.rs"),
+];
+
+/// Files in which waiting for time to pass is the behaviour itself, with the reason.
+const MAY_SLEEP: &[(&str, &str)] = &[
+    ("crates/longhaul-model/src/cassette/server.rs", "a cassette states how long the service makes the client wait"),
+    ("crates/longhaul-model/src/openai/mod.rs", "a busy service says when it wants to be asked again"),
+];
+
+pub(super) fn check(file: &File) -> Vec<Finding> {
+    if !file.is("rs") {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    if !file.text.starts_with("//!") {
+        findings.push(Finding::new(
+            &file.path,
+            1,
+            "does not open with `//!`: what it owns, what it does not, its invariant",
+        ));
+    }
+    findings.extend(length(file));
+    if !file.path.starts_with("xtask/src/tidy") {
+        findings.extend(words(file));
+    }
+    findings
+}
+
+/// Lines that only tests have do not count: a file is long when its work is.
+fn length(file: &File) -> Option<Finding> {
+    if is_test(file) {
+        return None;
+    }
+    let all = file.text.lines().count();
+    let before_tests = file.text.lines().position(|line| line == "mod tests {").unwrap_or(all);
+    if before_tests > LINES_MAX {
+        return Some(Finding::new(
+            &file.path,
+            LINES_MAX,
+            format!("{before_tests} lines, {LINES_MAX} at most: split it"),
+        ));
+    }
+    let tests = all - before_tests;
+    (tests > INLINE_TEST_LINES_MAX).then(|| {
+        Finding::new(&file.path, before_tests + 1, format!("{tests} lines of tests: move them to a file tests.rs"))
+    })
+}
+
+fn is_test(file: &File) -> bool {
+    file.path.file_name().is_some_and(|name| name == "tests.rs") || file.path.iter().any(|part| part == "tests")
+}
+
+fn words(file: &File) -> Vec<Finding> {
+    let may_sleep = MAY_SLEEP.iter().any(|(path, _)| file.path.ends_with(path));
+    let mut findings = Vec::new();
+    for (number, line) in file.lines() {
+        let code = line.trim_start();
+        if code.starts_with("//") {
+            continue;
+        }
+        for (word, instead) in BANNED {
+            if has_word(code, word) && !(*word == "sleep(" && may_sleep) {
+                findings.push(Finding::new(&file.path, number, format!("`{word}`: {instead}")));
+            }
+        }
+    }
+    findings
+}
+
+/// Whether `word` occurs where no longer identifier ends with it.
+fn has_word(code: &str, word: &str) -> bool {
+    code.match_indices(word).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        !before.is_some_and(|char| char.is_alphanumeric() || char == '_')
+    })
+}
+
+/// An exception that nothing needs any more would hide the next case.
+pub(super) fn unused_exceptions(files: &[File]) -> Vec<Finding> {
+    let unused = |path: &str| {
+        let file = files.iter().find(|file| file.path.ends_with(path));
+        !file.is_some_and(|file| file.text.lines().any(|line| has_word(line, "sleep(")))
+    };
+    let here = std::path::Path::new("xtask/src/tidy/rust.rs");
+    let stale = MAY_SLEEP.iter().filter(|(path, _)| unused(path));
+    stale
+        .map(|(path, _)| Finding::new(here, 1, format!("{path} does not sleep any more: take it off the list")))
+        .collect()
+}
