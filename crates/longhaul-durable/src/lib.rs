@@ -1,1 +1,76 @@
-//! Durable execution: state graphs, recorded steps, checkpoints, the effect ledger.
+//! Durable execution: a graph of typed state whose runs survive crashes, with recorded steps, checkpoints and a ledger
+//! of effects.
+//!
+//! It owns *when* code runs and what is recorded of it; it knows nothing of models, tools or browsers (invariant 3). A
+//! node is ordinary async code. After a crash it runs again from its top, but each of its recorded steps returns its
+//! stored result without being polled, so nothing happens twice.
+//!
+//! ```
+//! use longhaul_core::{Ambient, Scope, TaskScope};
+//! use longhaul_durable::{Effect, END, GraphBuilder, GraphState, Outcome, RunOptions, Runtime, START};
+//! use longhaul_store::{Store, StoreSettings};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+//! struct Notes { lines: Vec<String> }
+//!
+//! impl GraphState for Notes {
+//!     type Update = String; // a checkpoint stores this, not the whole state
+//!     fn apply(&mut self, line: String) { self.lines.push(line); }
+//! }
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let graph = GraphBuilder::<Notes>::new("notes", 1)
+//!     .node("write", |ctx, state| async move {
+//!         let n = state.lines.len();
+//!         // The work is a future that is polled once and never again.
+//!         ctx.step("ask a model", Effect::Pure, async move { Ok(format!("line {n}")) }).await
+//!     })
+//!     .edge(START, "write")
+//!     .branch("write", &["write", END], |state| if state.lines.len() < 3 { "write" } else { END })
+//!     .build()?;
+//!
+//! let store = Store::open(StoreSettings::new(folder.path()), Ambient::system(), &[longhaul_durable::MIGRATIONS]).await?;
+//! let runtime = Runtime::new(store, Ambient::system());
+//! let scope = TaskScope {
+//!     scope: Scope::single_user(),
+//!     session: "sess_1".parse()?, task: "task_1".parse()?, trace: "trace_1".parse()?,
+//! };
+//! // Starts the thread's execution, or goes on where a killed process had got to.
+//! let outcome = runtime.run(&graph, &scope, &"notes_001".parse()?, Notes::default(), RunOptions::default()).await?;
+//! let Outcome::Completed(notes) = outcome else { panic!("{outcome:?}") };
+//! assert_eq!(notes.lines, ["line 0", "line 1", "line 2"]);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+mod checkpoint;
+mod context;
+mod error;
+mod graph;
+mod history;
+mod limits;
+mod position;
+mod progress;
+mod records;
+mod resources;
+mod runtime;
+mod schema;
+mod shape;
+mod step;
+
+pub use context::NodeContext;
+pub use error::{DurableError, NodeError};
+pub use graph::{Graph, GraphBuilder, GraphState};
+pub use history::{Checkpoint, Settlement};
+pub use limits::LimitError;
+pub use position::{Action, BranchError, Next, Position, Signals};
+pub use progress::{News, Progress};
+pub use records::{Execution, PendingEffect, Status};
+pub use resources::Resources;
+pub use runtime::{Outcome, RunOptions, Runtime, StopWhen};
+pub use schema::MIGRATIONS;
+pub use shape::{END, GraphError, START, Shape, Way};
+pub use step::{Effect, StepError, StepId, StepIdError};
