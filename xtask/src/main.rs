@@ -1,6 +1,7 @@
-//! Automation for this repository: `cargo xtask tidy` and `cargo xtask bench NAME`. It needs nothing but cargo and git.
+//! Automation for this repository: `cargo xtask tidy`, `cargo xtask test` and `cargo xtask bench NAME`. It needs nothing but cargo and git.
 
 mod bench;
+mod suites;
 mod tidy;
 
 use std::{
@@ -12,6 +13,7 @@ use anyhow::Context;
 
 const USAGE: &str = "\
 cargo xtask tidy          check what the compiler does not: file docs, lengths, names, crate arrows, links
+cargo xtask test          build once, then every suite with its time (make test sets up first)
 cargo xtask bench NAME    measure; the last line of the output is one JSON object";
 
 fn main() -> ExitCode {
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args.as_slice() {
         ["tidy"] => tidy::run(&repository()),
+        ["test"] => suites::run(&repository()),
         ["bench", name] => bench::run(name, &repository()),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

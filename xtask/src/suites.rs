@@ -1,0 +1,212 @@
+//! `cargo xtask test`: builds once for all suites, runs each with its time, and ends with the sum. Cargo's own
+//! `test --workspace` stops timing at the whole, and `test -p CRATE` would build the dependencies again with other features.
+//!
+//! Invariant: a suite that fails, hangs or cannot be started makes the whole fail, and the others still run.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+
+/// A suite that takes longer hangs.
+const SUITE_SECONDS_MAX: u64 = 1_500;
+
+/// Something that was run, and how it ended.
+#[derive(Debug)]
+struct Part {
+    name: String,
+    took: Duration,
+    ok: bool,
+    passed: u64,
+    failed: u64,
+}
+
+/// A test binary that cargo built.
+#[derive(Debug, PartialEq, Eq)]
+struct Binary {
+    name: String,
+    program: PathBuf,
+    /// The crate's folder, in which cargo runs its tests.
+    folder: PathBuf,
+}
+
+/// Runs everything; true if all of it passed.
+pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
+    let mut parts = Vec::new();
+    if let Some(seconds) = std::env::var("SETUP_SECONDS").ok().and_then(|text| text.parse().ok()) {
+        parts.push(Part { name: "set-up".into(), took: Duration::from_secs(seconds), ok: true, passed: 0, failed: 0 });
+    }
+    parts.push(plain("format", || succeeds(root, "cargo", &["fmt", "--all", "--check"]))?);
+    parts.push(plain("tidy", || crate::tidy::run(root))?);
+    let mut binaries = Vec::new();
+    parts.push(plain("build", || {
+        succeeds(root, "cargo", &["build", "--workspace", "--tests", "--bins"])?;
+        binaries = built(root)?;
+        Ok(true)
+    })?);
+    let longhaul = std::env::current_exe().context("where is xtask?")?.with_file_name("longhaul");
+    parts.push(plain("embedding model", || succeeds(root, &longhaul.display().to_string(), &["setup"]))?);
+    for binary in &binaries {
+        parts.push(suite(&binary.name, &binary.program, &[], &binary.folder)?);
+    }
+    parts.push(suite("examples in the docs", Path::new("cargo"), &["test", "--workspace", "--doc"], root)?);
+    Ok(summary(&parts))
+}
+
+fn plain(name: &str, work: impl FnOnce() -> anyhow::Result<bool>) -> anyhow::Result<Part> {
+    println!("\n== {name}");
+    let start = Instant::now();
+    let ok = work()?;
+    Ok(Part { name: name.to_owned(), took: start.elapsed(), ok, passed: 0, failed: 0 })
+}
+
+fn succeeds(root: &Path, program: &str, args: &[&str]) -> anyhow::Result<bool> {
+    let status = Command::new(program).args(args).current_dir(root).stdin(Stdio::null()).status();
+    let ok = status.with_context(|| format!("cannot start {program}"))?.success();
+    if !ok {
+        println!("failed: {program} {}", args.join(" "));
+    }
+    Ok(ok)
+}
+
+/// The test binaries of the workspace, from cargo's messages; a build that fails is an error.
+fn built(root: &Path) -> anyhow::Result<Vec<Binary>> {
+    let args = ["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
+    let output =
+        Command::new("cargo").args(args).current_dir(root).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.context("cannot start cargo")?;
+    ensure!(output.status.success(), "the tests do not build");
+    let mut binaries = binaries(&String::from_utf8_lossy(&output.stdout))?;
+    binaries.sort_by(|a, b| a.name.cmp(&b.name));
+    ensure!(!binaries.is_empty(), "cargo built no tests");
+    Ok(binaries)
+}
+
+fn binaries(messages: &str) -> anyhow::Result<Vec<Binary>> {
+    let mut binaries = BTreeMap::new();
+    for line in messages.lines().filter(|line| line.starts_with('{')) {
+        let message: Value = serde_json::from_str(line).context("a message of cargo's")?;
+        let is_test = message["profile"]["test"].as_bool().unwrap_or(false);
+        let Some(program) = message["executable"].as_str().filter(|_| is_test) else { continue };
+        let manifest = message["manifest_path"].as_str().context("cargo names no manifest")?;
+        let folder = Path::new(manifest).parent().context("a manifest without a folder")?.to_owned();
+        let package = folder.file_name().and_then(|name| name.to_str()).unwrap_or("?").to_owned();
+        let kind = message["target"]["kind"][0].as_str().unwrap_or("?");
+        let target = message["target"]["name"].as_str().unwrap_or("?");
+        let name = match kind {
+            "lib" => format!("{package}, within"),
+            "bin" => format!("{package}, within {target}"),
+            _ => format!("{package}, tests/{target}"),
+        };
+        binaries.insert(PathBuf::from(program), Binary { name, program: program.into(), folder });
+    }
+    Ok(binaries.into_values().collect())
+}
+
+/// Runs a suite, its lines passed on as they come, its results counted.
+fn suite(name: &str, program: &Path, args: &[&str], folder: &Path) -> anyhow::Result<Part> {
+    println!("\n== {name}");
+    let start = Instant::now();
+    let limit = SUITE_SECONDS_MAX.to_string();
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=10", &limit]).arg(program).args(args);
+    command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start timeout(1)")?;
+    let (mut passed, mut failed) = (0, 0);
+    let Some(stdout) = child.stdout.take() else { bail!("{name} has no output") };
+    for line in BufReader::new(stdout).split(b'\n') {
+        let line = line.context("reading a suite's output")?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        if let Some((ok, not_ok)) = result(&line) {
+            passed += ok;
+            failed += not_ok;
+        }
+    }
+    let status = child.wait().context("waiting for a suite")?;
+    if status.code() == Some(124) {
+        println!("{name} did not end within {limit} s");
+    }
+    let ok = status.success() && failed == 0;
+    let failed = if ok { failed } else { failed.max(1) };
+    Ok(Part { name: name.to_owned(), took: start.elapsed(), ok, passed, failed })
+}
+
+/// The numbers of `test result: ok. 15 passed; 0 failed; …`.
+fn result(line: &str) -> Option<(u64, u64)> {
+    let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let number = |word: &str| {
+        let part = counts.split("; ").find(|part| part.ends_with(word))?;
+        part.split(' ').next()?.parse().ok()
+    };
+    Some((number(" passed")?, number(" failed")?))
+}
+
+/// Prints the table; the last line alone says how many tests passed and failed.
+fn summary(parts: &[Part]) -> bool {
+    println!("\n== what took how long");
+    for part in parts {
+        let verdict = if part.ok { "ok    " } else { "FAILED" };
+        let tests = if part.passed + part.failed > 0 {
+            format!("{:>5} tests", part.passed + part.failed)
+        } else {
+            String::new()
+        };
+        println!("{verdict} {:>7.1} s  {:<44} {tests}", part.took.as_secs_f64(), part.name);
+    }
+    let total: f64 = parts.iter().map(|part| part.took.as_secs_f64()).sum();
+    println!("       {total:>7.1} s  in all");
+    for part in parts.iter().filter(|part| !part.ok) {
+        println!("failed: {}", part.name);
+    }
+    let (passed, failed) =
+        parts.iter().fold((0, 0), |(passed, failed), part| (passed + part.passed, failed + part.failed));
+    println!("{passed} passed, {failed} failed");
+    parts.iter().all(|part| part.ok) && passed > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_read_from_the_harness_line() {
+        assert_eq!(
+            result("test result: ok. 15 passed; 0 failed; 0 ignored; 0 measured; 2 filtered out"),
+            Some((15, 0))
+        );
+        assert_eq!(result("test result: FAILED. 3 passed; 2 failed; 0 ignored"), Some((3, 2)));
+        assert_eq!(result("test a_result ... ok"), None);
+    }
+
+    #[test]
+    fn a_suite_that_fails_hangs_or_dies_is_not_ok() {
+        let here = std::env::temp_dir();
+        let run = |script: &str| suite("s", Path::new("sh"), &["-c", script], &here).unwrap();
+        assert!(run("echo 'test result: ok. 1 passed; 0 failed; x'").ok);
+        let died = run("echo 'test result: ok. 1 passed; 0 failed; x'; exit 101");
+        assert_eq!((died.ok, died.passed, died.failed), (false, 1, 1));
+        assert!(!run("kill -9 $$").ok);
+    }
+
+    #[test]
+    fn binaries_are_those_that_test() {
+        let message = |test: bool, kind: &str, name: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/r/crates/longhaul-core/Cargo.toml","executable":"/t/{name}","profile":{{"test":{test}}},"target":{{"kind":["{kind}"],"name":"{name}"}}}}"#
+            )
+        };
+        let messages =
+            [message(true, "lib", "longhaul_core"), message(false, "bin", "longhaul"), message(true, "test", "it")];
+        let found = binaries(&messages.join("\n")).unwrap();
+        let names: Vec<&str> = found.iter().map(|binary| binary.name.as_str()).collect();
+        assert_eq!(names, ["longhaul-core, tests/it", "longhaul-core, within"]);
+        assert!(found.iter().all(|binary| binary.folder == Path::new("/r/crates/longhaul-core")));
+    }
+}
