@@ -1,1 +1,52 @@
 //! Long-term memory: local embeddings and hybrid search over rows in the store.
+//!
+//! Rows live in the store and are written in the caller's transaction; keyword index and vectors are derived from them
+//! (invariant 8). Every call is scoped to a tenant (invariant 7), and searching never writes (invariant 9).
+//!
+//! ```
+//! use longhaul_core::{Ambient, Scope};
+//! use longhaul_memory::{Kind, Memory, NewMemory, Query, Source};
+//! use longhaul_store::{Store, StoreSettings};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let runtime = tokio::runtime::Runtime::new()?;
+//! # runtime.block_on(async {
+//! let store = Store::open(StoreSettings::new(folder.path()), Ambient::system(), &[longhaul_memory::MIGRATIONS]).await?;
+//! // With `Some(Arc::new(MiniLm::open(&dir)?))` it is searched by meaning as well.
+//! let memory = Memory::new(store, None);
+//! let scope = Scope::single_user();
+//!
+//! memory.add(&scope, NewMemory::new("project", Kind::Note, Source::Agent, "侧栏有新建会话按钮")).await?;
+//! let recall = memory.search(&scope, &Query::new("会话", 5)).await?;
+//! assert_eq!(recall.hits[0].item.content, "侧栏有新建会话按钮");
+//! # Ok::<_, longhaul_memory::MemoryError>(())
+//! # })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+mod bits;
+mod embed;
+mod error;
+mod filter;
+mod fusion;
+mod indexer;
+mod item;
+mod keyword;
+pub mod measure;
+mod memory;
+pub mod minilm;
+mod schema;
+mod search;
+mod text;
+mod vectors;
+
+pub use embed::Embedder;
+pub use error::{EmbedError, MemoryError};
+pub use indexer::{Indexed, Indexer};
+pub use item::{
+    CONTENT_BYTES_MAX, Explain, HITS_MAX, Hit, Item, Kind, META_BYTES_MAX, Mode, NewMemory, Prepared, Query, Recall,
+    Source,
+};
+pub use memory::Memory;
+pub use minilm::MiniLm;
+pub use schema::MIGRATIONS;

