@@ -15,8 +15,8 @@ use std::{
 
 use axum::{
     Router,
-    body::{Body, Bytes},
-    extract::{DefaultBodyLimit, State, rejection::BytesRejection},
+    body::{Body, Bytes, to_bytes},
+    extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -125,7 +125,6 @@ impl CassetteServer {
             .route("/v1/chat/completions", post(chat_completions))
             .route("/v1/models", get(models))
             .fallback(unknown_route)
-            .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
             .with_state(shared.clone());
         let stopped = shared.stopping.clone().cancelled_owned();
         let service = tokio::spawn(async move {
@@ -175,17 +174,13 @@ async fn unknown_route() -> Response {
     error(StatusCode::NOT_FOUND, "unknown_url", "a cassette serves /v1/chat/completions and /v1/models only")
 }
 
-async fn chat_completions(
-    State(shared): State<Arc<Shared>>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
-    if let Some(refusal) = shared.refused(&headers) {
+async fn chat_completions(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    if let Some(refusal) = shared.refused(request.headers()) {
         return refusal;
     }
-    let body = match body {
+    let body = match body(request).await {
         Ok(body) => body,
-        Err(rejection) => return error(rejection.status(), "request_unreadable", &rejection.body_text()),
+        Err(refusal) => return refusal,
     };
     let asked = match Conversation::read(&body) {
         Ok(asked) => asked,
@@ -215,6 +210,20 @@ async fn chat_completions(
             error(StatusCode::UNPROCESSABLE_ENTITY, "cassette_requirement_unmet", &message)
         }
     }
+}
+
+/// The request's body within its bound; one that states a larger size is not read at all.
+async fn body(request: Request) -> Result<Bytes, Response> {
+    let stated = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let read = if stated.is_some_and(|bytes: usize| bytes > REQUEST_BYTES_MAX) {
+        None
+    } else {
+        to_bytes(request.into_body(), REQUEST_BYTES_MAX).await.ok()
+    };
+    read.ok_or_else(|| {
+        let message = format!("the request cannot be read, or is larger than {REQUEST_BYTES_MAX} bytes");
+        error(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", &message)
+    })
 }
 
 impl Shared {
@@ -254,7 +263,8 @@ impl Shared {
     async fn answer(&self, entry: &Entry, asked: &Conversation, fault: Option<&Fault>) -> Response {
         let created_s = self.ambient.clock.now().0 / 1_000;
         if let Some(fault) = fault {
-            if self.stopping.run_until_cancelled(sleep(Duration::from_millis(fault.delay_ms))).await.is_none() {
+            let delay = Duration::from_millis(fault.delay_ms);
+            if !delay.is_zero() && self.stopping.run_until_cancelled(sleep(delay)).await.is_none() {
                 return error(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the cassette server is stopping");
             }
             if let Some(refusal) = fault_status(fault, entry) {
@@ -295,7 +305,11 @@ fn paced(chunks: Vec<Bytes>, cut: bool, pause: Duration, stopping: CancellationT
             }
             match chunks.next() {
                 Some(chunk) => Some((Ok(chunk), (chunks, false))),
-                None if cut => Some((Err(broken()), (chunks, true))),
+                None if cut => {
+                    // Without a pending moment the HTTP library drops what it has not flushed, the status included.
+                    tokio::task::yield_now().await;
+                    Some((Err(broken()), (chunks, true)))
+                }
                 None => None,
             }
         }

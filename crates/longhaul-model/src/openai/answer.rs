@@ -163,6 +163,8 @@ impl Reading<'_> {
             Err(PieceError::Service(service)) => Err(failure::from_midway(self.asked, self.status, service)),
             Err(PieceError::Malformed(problem)) => {
                 let base_url = self.asked.base_url.to_owned();
+                // The parser's words quote the answer, so they are cleaned like the answer itself.
+                let problem = self.asked.quoted(&problem);
                 let error = ModelError::Malformed { base_url, problem, excerpt: excerpt(self.asked, json) };
                 Err(Failure::again(error, Some(self.status)))
             }

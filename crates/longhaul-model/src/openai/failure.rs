@@ -125,7 +125,15 @@ pub(crate) fn from_connection(asked: Asked<'_>, error: &reqwest::Error, connect_
     if reason.contains("certificate") {
         return Failure::last(ModelError::Tls { base_url, reason }, None);
     }
-    Failure::again(ModelError::Unreachable { base_url, reason }, None)
+    if error.is_connect() {
+        return Failure::again(ModelError::Unreachable { base_url, reason }, None);
+    }
+    // The HTTP library's type for "these bytes are not HTTP" is not public; its words are stable.
+    if reason.starts_with("invalid HTTP") {
+        let url = format!("{base_url}/chat/completions");
+        return Failure::last(ModelError::WrongService { url, found: reason }, None);
+    }
+    Failure::again(ModelError::Cut { base_url, bytes: 0 }, None)
 }
 
 /// The innermost error's words, which name the cause (`Connection refused`); the outer ones only repeat the URL.
