@@ -50,14 +50,9 @@ impl Conversation {
             let wrong = |what: String| format!("messages[{index}]: {what}");
             let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
             let text = message.get("content").map(crate::openai::text_of).unwrap_or_default();
-            if role != "tool" {
-                if !unanswered.is_empty() {
-                    return Err(wrong(format!(
-                        "an assistant message with tool_calls must be followed by a tool message for each \
-                         tool_call_id; unanswered: {}",
-                        unanswered.join(", ")
-                    )));
-                }
+            if role != "tool" && !unanswered.is_empty() {
+                let open = unanswered.join(", ");
+                return Err(wrong(format!("each tool_call_id before it needs a tool message; unanswered: {open}")));
             }
             match role {
                 "system" | "developer" => read.system.push(text.clone()),

@@ -31,7 +31,7 @@ impl Cassette {
         let Some(entry) = selected.next() else {
             return Err(Miss::NoEntry(self.no_entry(asked)));
         };
-        let others: Vec<String> = selected.map(|entry| place_in_file(entry)).collect();
+        let others: Vec<String> = selected.map(place_in_file).collect();
         if !others.is_empty() {
             let message = format!(
                 "more than one cassette entry answers turn {} of the conversation that starts with {:?}: {} and {}; \

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{ModelError, OnDelta, Waiting};
 
-/// Most bytes read of an error's body.
-const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes read of a body that is not an answer; the largest listings of models have a few hundred kilobytes.
+const PLAIN_BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// Longest wait for the end of a stream after its closing mark, milliseconds.
 const END_MS_MAX: u64 = 50;
@@ -81,12 +81,12 @@ pub(crate) async fn read(
     Err(Failure::again(ModelError::Cut { base_url, bytes: body.bytes }, Some(status)))
 }
 
-/// The text of an error's body, as much of it as came within the bounds.
-pub(crate) async fn error_body(mut response: Response, idle_ms_max: u64) -> String {
+/// The text of a body that is not an answer (an error, a listing), as much of it as came within the bounds.
+pub(crate) async fn bounded_body(mut response: Response, idle_ms_max: u64) -> String {
     let mut text = Vec::new();
     while let Ok(Ok(Some(bytes))) = timeout(Duration::from_millis(idle_ms_max), response.chunk()).await {
-        text.extend_from_slice(&bytes[..bytes.len().min(ERROR_BODY_BYTES_MAX - text.len())]);
-        if text.len() == ERROR_BODY_BYTES_MAX {
+        text.extend_from_slice(&bytes[..bytes.len().min(PLAIN_BODY_BYTES_MAX - text.len())]);
+        if text.len() == PLAIN_BODY_BYTES_MAX {
             break;
         }
     }

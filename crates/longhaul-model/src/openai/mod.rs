@@ -13,11 +13,11 @@ mod settings;
 mod sse;
 mod wire;
 
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use longhaul_core::Ambient;
-use reqwest::{Response, Url, header};
+use reqwest::{RequestBuilder, Response, Url, header};
 use tokio::time::{Instant, sleep, timeout};
 
 pub use settings::{AnswerLimitField, CallLimits, OpenAiSettings};
@@ -35,6 +35,17 @@ pub struct OpenAiChat {
     base_url_text: String,
     http: reqwest::Client,
     ambient: Ambient,
+    on_retry: Option<RetryObserver>,
+}
+
+/// Told of each retry before its wait.
+#[derive(Clone)]
+struct RetryObserver(Arc<dyn Fn(&Retry) + Send + Sync>);
+
+impl fmt::Debug for RetryObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RetryObserver")
+    }
 }
 
 impl OpenAiChat {
@@ -62,13 +73,45 @@ impl OpenAiChat {
             window_tokens: settings.window_tokens,
         };
         let base_url_text = base_url.as_str().to_owned();
-        Ok(Self { settings, info, base_url, base_url_text, http, ambient: ambient.clone() })
+        Ok(Self { settings, info, base_url, base_url_text, http, ambient: ambient.clone(), on_retry: None })
     }
 
     /// The service's address as it is used.
     #[must_use]
     pub fn base_url(&self) -> &str {
         &self.base_url_text
+    }
+
+    /// The same model, which tells `observer` of each retry before it waits, so that somebody who watches knows why
+    /// nothing happens. The retries are in the response too.
+    #[must_use]
+    pub fn on_retry(mut self, observer: impl Fn(&Retry) + Send + Sync + 'static) -> Self {
+        self.on_retry = Some(RetryObserver(Arc::new(observer)));
+        self
+    }
+
+    /// Asks the service once, without retries, for the names of its models, to find out whether it can be reached and
+    /// takes the key. `None` when it answers but does not list models, as a few services do.
+    ///
+    /// # Errors
+    /// [`ModelError::Unreachable`], [`ModelError::Unauthorized`] and the like.
+    pub async fn list_models(&self) -> Result<Option<Vec<String>>, ModelError> {
+        let limits = &self.settings.limits;
+        let asked = async {
+            let response = self.send(self.http.get(format!("{}/models", self.base_url_text))).await?;
+            let status = response.status().as_u16();
+            let body = answer::bounded_body(response, limits.idle_ms_max).await;
+            match status {
+                200..=299 => Ok(wire::model_names(&body)),
+                404 | 405 => Ok(None),
+                _ => Err(failure::from_status(self.asked(), status, &body, 1)),
+            }
+        };
+        let limit_ms = limits.answer_ms_max.min(limits.call_ms_max);
+        let outcome = timeout(Duration::from_millis(limit_ms), Box::pin(asked)).await;
+        outcome
+            .unwrap_or_else(|_| Err(self.too_slow(Waiting::WholeAnswer, limit_ms)))
+            .map_err(|failure: Failure| failure.error)
     }
 
     fn asked(&self) -> Asked<'_> {
@@ -91,13 +134,15 @@ impl OpenAiChat {
         attempts: u32,
         on_delta: OnDelta<'_>,
     ) -> Result<ChatResponse, Failure> {
-        let response = self.send(body).await?;
+        let post = self.http.post(format!("{}/chat/completions", self.base_url_text));
+        let post = post.header(header::CONTENT_TYPE, "application/json").body(body.to_owned());
+        let response = self.send(post).await?;
         let status = response.status().as_u16();
         if !response.status().is_success() {
             let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
             let now = self.ambient.clock.now();
             let wait = backoff::retry_after_ms(header("retry-after-ms"), header("retry-after"), now);
-            let said = answer::error_body(response, self.settings.limits.idle_ms_max).await;
+            let said = answer::bounded_body(response, self.settings.limits.idle_ms_max).await;
             return Err(Failure {
                 retry_after_ms: wait,
                 ..failure::from_status(self.asked(), status, &said, attempts)
@@ -108,14 +153,13 @@ impl OpenAiChat {
         Ok(assembler.into_response(request, &self.settings.model, fresh_id))
     }
 
-    async fn send(&self, body: &str) -> Result<Response, Failure> {
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
         let limits = &self.settings.limits;
-        let url = format!("{}/chat/completions", self.base_url_text);
-        let mut post = self.http.post(url).header(header::CONTENT_TYPE, "application/json").body(body.to_owned());
-        if let Some(key) = self.key() {
-            post = post.bearer_auth(key.expose());
-        }
-        let sent = timeout(Duration::from_millis(limits.idle_ms_max), post.send()).await;
+        let request = match self.key() {
+            Some(key) => request.bearer_auth(key.expose()),
+            None => request,
+        };
+        let sent = timeout(Duration::from_millis(limits.idle_ms_max), request.send()).await;
         sent.map_err(|_| self.too_slow(Waiting::NextBytes, limits.idle_ms_max))?
             .map_err(|error| failure::from_connection(self.asked(), &error, limits.connect_ms_max))
     }
@@ -137,7 +181,9 @@ impl ChatModel for OpenAiChat {
         let began = Instant::now();
         let elapsed_ms = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut retries = Vec::new();
-        for attempts in 1.. {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
             let limit_ms = limits.answer_ms_max.min(limits.call_ms_max.saturating_sub(elapsed_ms()));
             let attempt = Box::pin(self.attempt(&body, request, attempts, on_delta));
             let outcome = timeout(Duration::from_millis(limit_ms), attempt).await;
@@ -150,11 +196,13 @@ impl ChatModel for OpenAiChat {
             let Some(wait_ms) = wait.filter(|_| failure.again) else {
                 return Err(failure.error);
             };
-            let code = failure.error.code();
-            tracing::info!(code, status = failure.status, wait_ms, attempts, "the model did not answer, trying again");
-            retries.push(Retry { status: failure.status, code: code.to_owned(), waited_ms: wait_ms });
+            let retry = Retry { status: failure.status, code: failure.error.code().to_owned(), waited_ms: wait_ms };
+            tracing::info!(code = retry.code, status = retry.status, wait_ms, attempts, "no answer, trying again");
+            if let Some(observer) = &self.on_retry {
+                (observer.0)(&retry);
+            }
+            retries.push(retry);
             sleep(Duration::from_millis(wait_ms)).await;
         }
-        unreachable!("the attempts are bounded by next_wait_ms")
     }
 }

@@ -141,6 +141,13 @@ pub(crate) fn text_of(content: &Value) -> String {
     content.as_str().unwrap_or_default().to_owned()
 }
 
+/// The ids in a listing of models, if it is one.
+pub(crate) fn model_names(body: &str) -> Option<Vec<String>> {
+    let listing: Value = serde_json::from_str(body).ok()?;
+    let models = listing.get("data")?.as_array()?;
+    Some(models.iter().filter_map(|model| Some(model.get("id")?.as_str()?.to_owned())).collect())
+}
+
 /// A service's error object in our words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ServiceError {

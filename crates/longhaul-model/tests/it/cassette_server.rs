@@ -106,10 +106,14 @@ async fn only_the_holder_of_the_key_is_answered() {
         let settings = OpenAiSettings { api_key: key, ..settings(&server.base_url()) };
         OpenAiChat::new(settings, &ambient()).unwrap()
     };
-    assert!(ask(&with(Some(key)), &first_request()).await.is_ok());
+    let right = with(Some(key));
+    assert!(ask(&right, &first_request()).await.is_ok());
+    assert_eq!(right.list_models().await.unwrap(), Some(vec!["cassette-test".to_owned()]));
     for wrong in [None, Some(Secret::new("sk-wrong"))] {
         let without = wrong.is_none();
-        let error = ask(&with(wrong), &first_request()).await.unwrap_err();
+        let model = with(wrong);
+        let error = ask(&model, &first_request()).await.unwrap_err();
+        assert_eq!(model.list_models().await.unwrap_err().code(), error.code());
         let message = error.to_string();
         assert_eq!((error.code(), error.kind()), ("model_unauthorized", ErrorKind::Operator));
         assert!(
@@ -197,7 +201,9 @@ async fn faults_are_overcome_and_told() {
     let server = serve(story).await;
     let mut settings = settings(&server.base_url());
     settings.limits.idle_ms_max = 500;
-    let model = OpenAiChat::new(settings, &ambient()).unwrap();
+    let (telling, told_live) = std::sync::mpsc::channel();
+    let model =
+        OpenAiChat::new(settings, &ambient()).unwrap().on_retry(move |retry| telling.send(retry.clone()).unwrap());
     let request = |word: &str| longhaul_model::ChatRequest {
         messages: vec![Message::User { content: word.into() }],
         ..Default::default()
@@ -214,6 +220,7 @@ async fn faults_are_overcome_and_told() {
         assert_eq!(response.content, "at last it is here");
         let told: Vec<_> = response.retries.iter().map(|retry| (retry.status, retry.code.as_str())).collect();
         assert_eq!(told, codes, "{word}");
+        assert_eq!(told_live.try_iter().collect::<Vec<_>>(), response.retries);
         if word == "limited" {
             assert!(response.retries[0].waited_ms >= 1_000 && began.elapsed() >= Duration::from_secs(1));
         }

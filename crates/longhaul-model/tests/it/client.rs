@@ -153,6 +153,21 @@ async fn nobody_listening_is_said_with_the_address() {
 }
 
 #[tokio::test]
+async fn a_service_without_a_listing_of_models_is_no_failure() {
+    for (answer, known) in [
+        (http("404 Not Found", "text/plain", "no"), None),
+        (http("200 OK", "text/html", "<html>"), None),
+        (http("200 OK", "application/json", r#"{"data":[{"id":"模型"},{}]}"#), Some(vec!["模型".to_owned()])),
+    ] {
+        let liar = Liar::start(vec![Lie::Bytes(answer)]).await;
+        assert_eq!(client(&liar.base_url).list_models().await.unwrap(), known);
+    }
+    let liar = Liar::start(vec![Lie::Bytes(http("503 Service Unavailable", "text/plain", "no"))]).await;
+    let error = client(&liar.base_url).list_models().await.unwrap_err();
+    assert_eq!((error.code(), liar.requests().len()), ("model_busy", 1));
+}
+
+#[tokio::test]
 async fn dropping_the_call_closes_the_connection() {
     let mut liar = Liar::start(vec![Lie::Silence(stream_head())]).await;
     let model = client(&liar.base_url);
