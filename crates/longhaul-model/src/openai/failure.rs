@@ -79,6 +79,7 @@ pub(crate) fn from_status(asked: Asked<'_>, status: u16, body: &str, attempts: u
         408 | 429 | 500 | 502 | 503 | 504 | 529 => {
             return Failure::again(ModelError::Busy { base_url, status, said, attempts }, Some(status));
         }
+        400 if service_code == "model_not_found" => ModelError::ModelNotFound { base_url, model, said },
         404 if names_model => ModelError::ModelNotFound { base_url, model, said },
         404 | 405 if !in_protocol => ModelError::WrongService {
             url: format!("{base_url}/chat/completions"),

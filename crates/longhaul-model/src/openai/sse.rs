@@ -59,7 +59,9 @@ impl SseDecoder {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use proptest::{collection::vec, prelude::*};
+
+    use super::{super::assemble::Assembler, *};
 
     fn decoded(stream: &[u8], piece_bytes: usize) -> Vec<String> {
         let mut decoder = SseDecoder::default();
@@ -76,6 +78,29 @@ mod tests {
             let stream = stream.replace('\n', ending);
             for piece_bytes in [1, 2, 3, 7, stream.len()] {
                 assert_eq!(decoded(stream.as_bytes(), piece_bytes), expected, "{ending:?} in pieces of {piece_bytes}");
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever a service sends: nothing panics, and how the network cut it does not matter.
+        #[test]
+        fn any_bytes_decode_the_same_however_they_are_cut(
+            lines in vec(prop_oneof![
+                Just(b"data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}".to_vec()),
+                Just(b"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":9}]}}]}".to_vec()),
+                Just(b"\n".to_vec()), Just(b"\r\n".to_vec()), Just(b"\r".to_vec()), Just(b"data".to_vec()),
+                vec(any::<u8>(), 0..20),
+            ], 0..30),
+            piece_bytes in 1_usize..40,
+        ) {
+            let stream = lines.concat();
+            let whole = decoded(&stream, stream.len().max(1));
+            prop_assert_eq!(&decoded(&stream, piece_bytes), &whole);
+            let mut assembler = Assembler::default();
+            for event in whole {
+                // Broken events are errors; the property is that they are nothing worse.
+                let _ = assembler.take(&event);
             }
         }
     }

@@ -103,6 +103,15 @@ fn lint_finds_what_no_conversation_reaches() {
 }
 
 #[test]
+fn the_documented_example_is_a_clean_cassette() {
+    let documentation = include_str!("../../../../docs/cassettes.md");
+    let example = documentation.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let cassette = Cassette::parse(example, "docs/cassettes.md").unwrap();
+    assert_eq!(cassette.entry_ids().collect::<Vec<_>>(), ["s01-write", "s01-claim"]);
+    assert_eq!(cassette.lint(), []);
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let error = Cassette::load("/nonexistent/故事.toml".as_ref()).unwrap_err();
     assert_eq!(error.to_string(), "cannot read the cassette /nonexistent/故事.toml; check the path");
