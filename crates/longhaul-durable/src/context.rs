@@ -8,7 +8,7 @@ use std::{
     future::Future,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -53,8 +53,8 @@ pub(crate) struct Asked {
     replayed: AtomicU64,
     /// The first error that the node may not swallow.
     fatal: Mutex<Option<NodeError>>,
-    /// Whether an act of unknown outcome is left behind.
-    unsettled: Mutex<bool>,
+    /// Whether a step is being run at the moment.
+    busy: AtomicBool,
     at_close: Mutex<Vec<AtClose>>,
 }
 
@@ -65,55 +65,45 @@ impl NodeContext {
 
     /// Runs `work` and records its result; when it has been recorded before, `work` is never polled and the recorded
     /// result is returned. Steps are known by their order and name: both must follow from the state and from results
-    /// of earlier steps only.
+    /// of earlier steps only. So they run one after the other, a limit of time belongs inside `work`, and a failed
+    /// step ends the node: what it may do about a failure, it gets as a value from `work`.
     ///
     /// # Errors
     /// [`NodeError::Step`] when `work` fails, [`NodeError::Replay`] when another step was recorded here,
-    /// [`NodeError::ResultTooLarge`], [`NodeError::Result`], [`NodeError::Store`]. To be passed on with `?`.
-    pub async fn step<T, F>(&self, name: &str, effect: Effect, work: F) -> Result<T, NodeError>
+    /// [`NodeError::ResultTooLarge`], [`NodeError::Result`], [`NodeError::Store`]. To be passed on with `?`: a node
+    /// that swallows one fails all the same.
+    pub fn step<T, F>(&self, name: &str, effect: Effect, work: F) -> impl Future<Output = Result<T, NodeError>> + Send
     where
         T: Serialize + DeserializeOwned + Send + 'static,
         F: Future<Output = Result<T, StepError>> + Send,
     {
-        self.step_tx(name, effect, work, |_, _| Ok(())).await
+        self.step_tx(name, effect, work, |_, _| Ok(()))
     }
 
     /// Like [`Self::step`]; `commit` adds rows and events to the transaction that records the result.
     ///
     /// # Errors
     /// Those of [`Self::step`], and those of `commit`, as [`NodeError::Store`]; then the step is not recorded either.
-    pub async fn step_tx<T, F, C>(&self, name: &str, effect: Effect, work: F, commit: C) -> Result<T, NodeError>
+    pub fn step_tx<T, F, C>(
+        &self,
+        name: &str,
+        effect: Effect,
+        work: F,
+        commit: C,
+    ) -> impl Future<Output = Result<T, NodeError>> + Send
     where
         T: Serialize + DeserializeOwned + Send + 'static,
         F: Future<Output = Result<T, StepError>> + Send,
         C: FnOnce(&mut Tx<'_>, &T) -> Result<(), StoreError> + Send + 'static,
     {
-        let step = self.next_step(name)?;
-        if let Some(recorded) = self.0.recorded.get(&step.ordinal) {
-            return self.replay(step, recorded);
-        }
-        if effect == Effect::Once {
-            let (pen, step) = (self.0.pen.clone(), step.clone());
-            self.write(move |tx| pen.insert_intent(tx, &step)).await?;
-        }
-        self.tell(News::StepStarted { name: name.to_owned() });
-        let begun = Instant::now();
-        match work.await {
-            Ok(value) => {
-                let elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-                let result = self.record(step, &effect, value, elapsed_ms, commit).await;
-                if result.is_err() && effect == Effect::Once {
-                    self.leave_unsettled();
-                }
-                result
-            }
-            Err(error) => {
-                self.tell(News::StepFailed { name: name.to_owned() });
-                if effect == Effect::Once {
-                    self.after_failed_act(&step, &error).await?;
-                }
-                Err(NodeError::Step { step, source: error.source })
-            }
+        // Boxed here, so that a large piece of work is not part of every future around it.
+        let work = Box::pin(work);
+        async move {
+            let step = self.next_step(name)?;
+            let busy = Busy { context: self, step: Some(step.clone()) };
+            let outcome = self.run_step(step, &effect, work, commit).await;
+            busy.done();
+            outcome.map_err(|error| self.fatal(error))
         }
     }
 
@@ -224,11 +214,6 @@ impl NodeContext {
         Ok(std::mem::take(&mut *asked.at_close.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Whether this run of the node left an act of unknown outcome behind.
-    pub(crate) fn is_unsettled(&self) -> bool {
-        *self.0.asked.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn id(&self, name: &str, ordinal: u32) -> StepId {
         StepId {
             execution: self.0.pen.execution.clone(),
@@ -240,25 +225,63 @@ impl NodeContext {
     }
 
     fn next_step(&self, name: &str) -> Result<StepId, NodeError> {
+        let asked = &self.0.asked;
+        if let Some(fatal) = asked.fatal.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            return Err(fatal);
+        }
         if name.is_empty() || name.chars().count() > STEP_NAME_CHARS_MAX {
             let name = name.chars().take(STEP_NAME_CHARS_MAX).collect();
             return Err(self.fatal(NodeError::StepName { name, chars_max: STEP_NAME_CHARS_MAX }));
         }
-        Ok(self.id(name, self.0.asked.steps.fetch_add(1, Ordering::SeqCst) + 1))
+        if asked.busy.swap(true, Ordering::SeqCst) {
+            return Err(self.fatal(NodeError::Overlap { step: self.step_id(name) }));
+        }
+        Ok(self.id(name, asked.steps.fetch_add(1, Ordering::SeqCst) + 1))
+    }
+
+    async fn run_step<T, F, C>(&self, step: StepId, effect: &Effect, work: F, commit: C) -> Result<T, NodeError>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        F: Future<Output = Result<T, StepError>> + Send,
+        C: FnOnce(&mut Tx<'_>, &T) -> Result<(), StoreError> + Send + 'static,
+    {
+        if let Some(recorded) = self.0.recorded.get(&step.ordinal) {
+            return self.replay(step, recorded);
+        }
+        if *effect == Effect::Once {
+            let (pen, step) = (self.0.pen.clone(), step.clone());
+            self.write(move |tx| pen.insert_intent(tx, &step)).await?;
+        }
+        self.tell(News::StepStarted { name: step.name.clone() });
+        let begun = Instant::now();
+        match work.await {
+            Ok(value) => {
+                let elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+                self.record(step, effect, value, elapsed_ms, commit).await
+            }
+            Err(error) => {
+                self.tell(News::StepFailed { name: step.name.clone() });
+                if *effect == Effect::Once && error.nothing_happened {
+                    let (pen, step) = (self.0.pen.clone(), step.clone());
+                    self.write(move |tx| pen.delete_intent(tx, &step)).await?;
+                }
+                Err(NodeError::Step { step, source: error.source })
+            }
+        }
     }
 
     fn replay<T: DeserializeOwned>(&self, step: StepId, recorded: &RecordedStep) -> Result<T, NodeError> {
         if recorded.name != step.name {
-            return Err(self.fatal(NodeError::Replay {
+            return Err(NodeError::Replay {
                 node: step.node,
                 superstep: step.superstep,
                 ordinal: step.ordinal,
                 recorded: recorded.name.clone(),
                 asked: step.name,
-            }));
+            });
         }
         let value = serde_json::from_str(&recorded.result)
-            .map_err(|source| self.fatal(NodeError::Result { step: step.clone(), source: Arc::new(source) }))?;
+            .map_err(|source| NodeError::Result { step: step.clone(), source: Arc::new(source) })?;
         self.0.asked.replayed.fetch_add(1, Ordering::SeqCst);
         self.tell(News::StepReplayed { name: step.name });
         Ok(value)
@@ -295,16 +318,7 @@ impl NodeContext {
         Ok(seen)
     }
 
-    async fn after_failed_act(&self, step: &StepId, error: &StepError) -> Result<(), NodeError> {
-        if !error.nothing_happened {
-            self.leave_unsettled();
-            return Ok(());
-        }
-        let (pen, step) = (self.0.pen.clone(), step.clone());
-        self.write(move |tx| pen.delete_intent(tx, &step)).await
-    }
-
-    /// A fenced transaction. That the store failed or the lease is lost cannot be swallowed by the node.
+    /// A fenced transaction.
     async fn write(
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static,
@@ -314,14 +328,34 @@ impl NodeContext {
             pen.fenced(tx)?;
             work(tx)
         });
-        written.await.map_err(|error| self.fatal(error.into()))
+        written.await.map_err(NodeError::Store)
     }
 
-    fn leave_unsettled(&self) {
-        *self.0.asked.unsettled.lock().unwrap_or_else(PoisonError::into_inner) = true;
-    }
-
+    /// Keeps the first error that ends this run of the node, whatever its code does with it.
     fn fatal(&self, error: NodeError) -> NodeError {
         self.0.asked.fatal.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error).clone()
+    }
+}
+
+/// Lives while a step is being run.
+struct Busy<'a> {
+    context: &'a NodeContext,
+    /// Taken out when the step has ended.
+    step: Option<StepId>,
+}
+
+impl Busy<'_> {
+    fn done(mut self) {
+        self.step = None;
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.context.0.asked.busy.store(false, Ordering::SeqCst);
+        // A node that drops a step half-way could go on differently each time it runs.
+        if let Some(step) = self.step.take() {
+            self.context.fatal(NodeError::Dropped { step });
+        }
     }
 }

@@ -52,6 +52,18 @@ pub enum NodeError {
         /// The recorded name.
         recorded: String,
     },
+    /// A step was begun while another was being run.
+    #[error("step {step} was begun while another step of the node was running: await one before the next")]
+    Overlap {
+        /// The second step.
+        step: StepId,
+    },
+    /// The node's code dropped a step before it had ended.
+    #[error("step {step} was dropped before it had ended: put limits of time inside the step's work")]
+    Dropped {
+        /// The step.
+        step: StepId,
+    },
     /// A step's name is empty or too long.
     #[error("{name:?} cannot name a step: use 1 to {chars_max} characters")]
     StepName {
@@ -151,9 +163,9 @@ pub enum DurableError {
     GraphChanged {
         /// The thread.
         thread: ThreadId,
-        /// Name and version that began it: `harness 1`.
+        /// Name, version and shape that began it: `harness 1 (3fa2b41c)`.
         recorded: String,
-        /// Name and version now.
+        /// The same of the graph given now.
         current: String,
     },
     /// Replaying the deltas does not give the state that was recorded: `apply` has changed, or the store is damaged.

@@ -141,12 +141,12 @@ fn execution(row: &Row<'_>) -> Result<Execution, StoreError> {
     })
 }
 
-/// The newest execution of the thread.
+/// The unfinished execution of the thread, or the newest finished one.
 pub(crate) fn newest(read: &ReadTx<'_>, scope: &Scope, thread: &ThreadId) -> Result<Option<Execution>, StoreError> {
     read.query_optional(
         &format!(
             "{EXECUTION} WHERE tenant_id = ?1 AND user_id = ?2 AND thread_id = ?3
-             ORDER BY started_at DESC, execution_id DESC LIMIT 1"
+             ORDER BY status IN ('completed', 'abandoned'), started_at DESC, execution_id DESC LIMIT 1"
         ),
         &values![&scope.tenant, &scope.user, thread],
         execution,

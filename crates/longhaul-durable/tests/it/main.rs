@@ -1,0 +1,16 @@
+//! Durable execution at its boundary: real stores, real crashes.
+
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod effects;
+#[cfg(test)]
+mod graphs;
+#[cfg(test)]
+mod history;
+#[cfg(test)]
+mod runs;
+#[cfg(test)]
+mod steps;
+#[cfg(test)]
+mod support;
