@@ -97,7 +97,11 @@ impl Entry {
             FileType::Directory => format!("{path}/"),
             FileType::RegularFile => format!("{path} ({} bytes)", self.bytes),
             FileType::Symlink => format!("{path} (symbolic link)"),
-            _ => format!("{path} (not a regular file)"),
+            FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => format!("{path} (not a regular file)"),
         }
     }
 }

@@ -118,11 +118,7 @@ impl ProjectRoot {
         // Without NONBLOCK, opening a pipe would wait for a writer for ever.
         let file = self.resolve(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, "open")?;
         let stat = rustix::fs::fstat(&file).map_err(|error| io_error("look at", path, error))?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => {}
-            FileType::Directory => return Err(FileError::Folder(path.shown())),
-            _ => return Err(FileError::Special(path.shown())),
-        }
+        regular_file(path, stat.st_mode)?;
         let bytes = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
         if bytes > FILE_BYTES_MAX {
             return Err(FileError::TooLarge { path: path.shown(), bytes });
@@ -150,12 +146,10 @@ impl ProjectRoot {
         let parent = ProjectPath(path.0.parent().unwrap_or(Path::new("")).to_owned());
         let folder = self.make_folders(&parent)?;
         let mode = match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-                FileType::RegularFile => Mode::from_raw_mode(stat.st_mode),
-                FileType::Directory => return Err(FileError::Folder(path.shown())),
-                FileType::Symlink => return Err(FileError::Symlink(path.shown())),
-                _ => return Err(FileError::Special(path.shown())),
-            },
+            Ok(stat) => {
+                regular_file(path, stat.st_mode)?;
+                Mode::from_raw_mode(stat.st_mode)
+            }
             Err(Errno::NOENT) => Mode::from_raw_mode(new_file_mode(content)),
             Err(error) => return Err(io_error("look at", path, error)),
         };
@@ -233,6 +227,17 @@ impl ProjectRoot {
             }
         }
         Err(io_error(action, path, Errno::AGAIN))
+    }
+}
+
+fn regular_file(path: &ProjectPath, mode: RawMode) -> Result<(), FileError> {
+    match FileType::from_raw_mode(mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(FileError::Folder(path.shown())),
+        FileType::Symlink => Err(FileError::Symlink(path.shown())),
+        FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => {
+            Err(FileError::Special(path.shown()))
+        }
     }
 }
 

@@ -158,7 +158,7 @@ impl Sandbox {
         let outside = outside.map_err(|source| io_error("listen on 127.0.0.1 for", runtime_dir, source))?;
         let port_outside =
             outside.local_addr().map_err(|source| io_error("find the port for", runtime_dir, source))?.port();
-        let process = SandboxProcess::start(program, args, Stdio::from(OwnedFd::from(listener))).await?;
+        let process = SandboxProcess::start(program, args, Stdio::from(OwnedFd::from(listener)))?;
 
         let stop = CancellationToken::new();
         let (report, state) = watch::channel(State::Booting);

@@ -103,7 +103,7 @@ impl Builder {
     }
 
     fn staged(&self, layout: &Layout<'_>) -> Vec<OsString> {
-        let mut args = words(["--die-with-parent", "--dev-bind", "/", "/", "--tmpfs", STAGE]);
+        let mut args = words(["--dev-bind", "/", "/", "--tmpfs", STAGE]);
         let mut sources = Vec::new();
         for (index, mount) in layout.mounts.iter().enumerate() {
             let source = Path::new(STAGE).join(index.to_string());
@@ -126,7 +126,6 @@ impl Builder {
             "--unshare-user",
             "--disable-userns",
             "--new-session",
-            "--die-with-parent",
             "--as-pid-1",
             "--clearenv",
             "--cap-drop",
@@ -215,6 +214,6 @@ fn bind(args: &mut Vec<OsString>, writable: bool, source: &Path, inside: &Path) 
     ]);
 }
 
-fn words<'a, const N: usize>(words: [&'a str; N]) -> Vec<OsString> {
+fn words<const N: usize>(words: [&str; N]) -> Vec<OsString> {
     words.into_iter().map(|word| OsStr::new(word).to_owned()).collect()
 }

@@ -29,7 +29,7 @@ impl Sandbox {
             mounts.push(app.mount());
         }
         let (program, args) = self.command_line(&plan, &command.argv, mounts, env)?;
-        let mut process = SandboxProcess::start(program, args, Stdio::null()).await?;
+        let mut process = SandboxProcess::start(program, args, Stdio::null())?;
 
         let mut output = BothEnds::new(command.output_bytes_max);
         let mut reported = Reported::default();

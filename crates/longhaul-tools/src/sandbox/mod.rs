@@ -19,7 +19,6 @@ mod plan;
 mod probe;
 mod process;
 mod settings;
-mod spawner;
 
 use std::{
     ffi::OsString,

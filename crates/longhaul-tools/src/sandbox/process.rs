@@ -1,8 +1,13 @@
 //! One running sandbox, seen from outside: its streams, and how it is ended.
 //!
-//! The invariant: when [`SandboxProcess::finish`] returns, nothing runs inside any more. The helper inside ends itself
-//! (and with it its process namespace) once nobody reads its standard output; the kernel lets its parent go only after
-//! every process of the namespace has gone. Only if that fails is the chain of parents killed from outside.
+//! The invariant: when [`SandboxProcess::finish`] returns, nothing runs inside any more, and when a [`SandboxProcess`]
+//! is dropped, or this whole process is killed, everything inside ends by itself. The one mechanism for all three is the
+//! pipe of standard output: when its reading end closes, the helper inside, which is process 1 there and can be neither
+//! stopped nor killed from inside, ends; the kernel then ends its whole namespace, and lets the parents of the helper go
+//! only after that.
+//!
+//! Bubblewrap's own `--die-with-parent` is not used: a parent killed in the first moments, before it has released its
+//! child, leaves that child waiting for ever (bubblewrap 0.8; seen here as an ordinary user).
 
 use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
 
@@ -11,9 +16,9 @@ use tokio::{
     process::{Child, ChildStderr, ChildStdout, Command},
 };
 
-use super::{SandboxError, plan::Status, spawner};
+use super::{SandboxError, plan::Status};
 
-/// How long the helper inside may take to end itself before it is killed from outside.
+/// How long the helper inside may take to end itself before its parent is killed, and the helper with it.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest line of a status or a message of the sandbox's programs, in bytes.
 const LINE_BYTES_MAX: u64 = 4096;
@@ -26,12 +31,12 @@ pub(super) struct SandboxProcess {
 
 impl SandboxProcess {
     /// Starts the outermost process; must be called within a tokio runtime.
-    pub(super) async fn start(program: PathBuf, args: Vec<OsString>, stdin: Stdio) -> Result<Self, SandboxError> {
+    pub(super) fn start(program: PathBuf, args: Vec<OsString>, stdin: Stdio) -> Result<Self, SandboxError> {
         let mut command = Command::new(&program);
-        command.args(args).env_clear().current_dir("/").stdin(stdin).kill_on_drop(true);
+        command.args(args).env_clear().current_dir("/").stdin(stdin);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let spawn_error = |source| SandboxError::Spawn { program: program.clone(), source };
-        let mut child = spawner::spawn(command).await.map_err(spawn_error)?;
+        let mut child = command.spawn().map_err(spawn_error)?;
         let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(spawn_error(std::io::Error::other("its output is not connected")));
         };

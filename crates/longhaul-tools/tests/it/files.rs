@@ -102,10 +102,8 @@ async fn no_path_leads_out_or_into_git() {
     symlink("../secret", project.path("secret-link")).unwrap();
     symlink(".git", project.path("g")).unwrap();
     symlink("real.txt", project.path("inner-link")).unwrap();
-    assert_eq!(
-        project.call("read_file", json!({"path": "folder/./../real.txt"})).await.contains("outside the project"),
-        true
-    );
+    let parent = project.call("read_file", json!({"path": "folder/./../real.txt"})).await;
+    assert!(parent.contains("outside the project"), "{parent}");
     assert_eq!(project.call("read_file", json!({"path": "real.txt"})).await, "read real.txt (1 lines)\ninside\n");
 
     let absolute = project.path("real.txt").display().to_string();

@@ -64,6 +64,20 @@ async fn a_dropped_run_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn a_run_dropped_at_any_moment_of_its_start_leaves_nothing() {
+    let fixture = Fixture::new();
+    let mark = format!("mark-{}-any", std::process::id());
+    for moment_us in (0..24).map(|step| step * 1500) {
+        let run = fixture.sandbox.run(SandboxCommand::shell(format!("sleep 600; : {mark}")), None);
+        tokio::select! {
+            _ = run => panic!("it ended by itself"),
+            () = tokio::time::sleep(Duration::from_micros(moment_us)) => {}
+        }
+    }
+    until("all are gone", || processes_with(&mark).is_empty()).await;
+}
+
+#[tokio::test]
 async fn a_fork_bomb_stays_small() {
     let fixture = Fixture::with_limits(SandboxLimits { processes_max: 40, ..SandboxLimits::default() });
     let count = fixture

@@ -1,5 +1,7 @@
 //! Behaviour of the tools at their boundaries, with the real bubblewrap, kernel and Python.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 mod app;
 mod boundary;
 mod files;

@@ -94,9 +94,12 @@ pub(super) fn report(status: &Status) {
 
 /// Puts the limits on this process, from which everything inside inherits them.
 fn harden(plan: &Plan) -> Result<(), String> {
+    let failed = |what: &str| format!("cannot set the limit of {what}");
+    // If only bubblewrap is killed, nobody would wait for this process any more.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .map_err(|_| failed("life"))?;
     // If memory runs out on the host, this sandbox goes before anything else does. Not everywhere allowed.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
-    let failed = |what: &str| format!("cannot set the limit of {what}");
     let limits = [
         (Resource::Core, 0, "core dumps"),
         (Resource::Data, plan.memory_bytes_max, "memory"),
