@@ -49,9 +49,9 @@ pub enum ModelError {
         /// What is wrong, and what would be right.
         reason: String,
     },
-    /// TLS cannot be set up on this machine.
+    /// No trusted TLS connection: no CA certificates on this machine, or a certificate that they do not vouch for.
     #[error(
-        "cannot set up TLS for {base_url}: {reason}; install the system's CA certificates (package ca-certificates)"
+        "no trusted TLS connection to {base_url}: {reason}; check the service's certificate, and that this system has its CA certificates (package ca-certificates)"
     )]
     Tls {
         /// The service.

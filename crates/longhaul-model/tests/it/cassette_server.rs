@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use longhaul_core::ToolCall;
 use longhaul_model::{
-    Cassette, CassetteServer, CassetteServerError, CassetteServerSettings, ChatModel, ErrorKind, Finish, Message,
-    ModelError, OpenAiChat, OpenAiSettings, Secret, Served, ServedOutcome,
+    Cassette, CassetteServer, CassetteServerError, CassetteServerSettings, ChatModel, ChatRequest, ErrorKind, Finish,
+    Message, ModelError, OpenAiChat, OpenAiSettings, Secret, Served, ServedOutcome,
 };
 use serde_json::Value;
 use tokio::{
@@ -195,25 +195,14 @@ async fn faults_are_overcome_and_told() {
         [[entry]]\nid = \"limited\"\nprompt = [\"limited\"]\nreply = \"at last it is here\"\nfault = { status = 429, retry_after = 1 }\n\
         [[entry]]\nid = \"down\"\nprompt = [\"down\"]\nreply = \"at last it is here\"\nfault = { status = 503, times = 2 }\n\
         [[entry]]\nid = \"broken\"\nprompt = [\"broken\"]\nreply = \"at last it is here\"\nfault = { cut = true, times = 2 }\n\
-        [[entry]]\nid = \"late\"\nprompt = [\"late\"]\nreply = \"at last it is here\"\nfault = { delay_ms = 60000 }\n\
-        [[entry]]\nid = \"slow\"\nprompt = [\"slow\"]\nreply = \"at last it is here\"\nfault = { chunk_delay_ms = 60000 }\n\
         [[entry]]\nid = \"gone\"\nprompt = [\"gone\"]\nreply = \"at last it is here\"\nfault = { status = 529, times = 99 }\n";
     let server = serve(story).await;
-    let mut settings = settings(&server.base_url());
-    settings.limits.idle_ms_max = 500;
     let (telling, told_live) = std::sync::mpsc::channel();
-    let model =
-        OpenAiChat::new(settings, &ambient()).unwrap().on_retry(move |retry| telling.send(retry.clone()).unwrap());
-    let request = |word: &str| longhaul_model::ChatRequest {
-        messages: vec![Message::User { content: word.into() }],
-        ..Default::default()
-    };
+    let model = client(&server.base_url()).on_retry(move |retry| telling.send(retry.clone()).unwrap());
     for (word, codes) in [
         ("limited", vec![(Some(429), "model_busy")]),
         ("down", vec![(Some(503), "model_busy"); 2]),
         ("broken", vec![(Some(200), "model_cut"); 2]),
-        ("late", vec![(None, "model_timeout")]),
-        ("slow", vec![(Some(200), "model_timeout")]),
     ] {
         let began = Instant::now();
         let response = ask(&model, &request(word)).await.unwrap();
@@ -229,6 +218,31 @@ async fn faults_are_overcome_and_told() {
     assert!(matches!(error, ModelError::Busy { status: 529, attempts: 3, .. }), "{error}");
     let faults = server.served().iter().filter(|served| served.outcome == ServedOutcome::Fault).count();
     assert_eq!(faults, 1 + 2 + 2 + 3);
+}
+
+#[tokio::test]
+async fn a_service_that_falls_silent_is_asked_again() {
+    let story = "cassette = 1\ntitle = \"t\"\nmodel = \"cassette-test\"\n\
+        [[entry]]\nid = \"late\"\nprompt = [\"late\"]\nreply = \"here\"\nfault = { delay_ms = 60000 }\n\
+        [[entry]]\nid = \"slow\"\nprompt = [\"slow\"]\nreply = \"here\"\nfault = { chunk_delay_ms = 60000 }\n";
+    let server = serve(story).await;
+    let mut settings = settings(&server.base_url());
+    settings.limits.idle_ms_max = 2_000;
+    let model = OpenAiChat::new(settings, &ambient()).unwrap();
+    let told = async |word| {
+        let response = ask(&model, &request(word)).await.unwrap();
+        assert_eq!(response.content, "here");
+        let retry = response.retries.into_iter().next().unwrap();
+        (retry.code, retry.status)
+    };
+    let (late, slow) = tokio::join!(told("late"), told("slow"));
+    assert_eq!(late, ("model_timeout".to_owned(), None));
+    assert_eq!(slow.0, "model_timeout");
+    server.stop().await;
+}
+
+fn request(prompt: &str) -> ChatRequest {
+    ChatRequest { messages: vec![Message::User { content: prompt.into() }], ..ChatRequest::default() }
 }
 
 #[tokio::test]
