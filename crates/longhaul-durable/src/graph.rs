@@ -22,6 +22,13 @@ use crate::{
 ///
 /// A checkpoint stores the update, not the state; so [`Self::apply`] must be a pure function of both, and stay the same
 /// between releases that replay the same executions. Maps should be ordered ones.
+///
+/// ```compile_fail,E0277
+/// #[derive(Clone, serde::Serialize, serde::Deserialize)]
+/// struct State {
+///     browser: std::sync::Arc<std::process::Child>, // a live object is no data
+/// }
+/// ```
 pub trait GraphState: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     /// What a node changes.
     type Update: Serialize + DeserializeOwned + Send + 'static;

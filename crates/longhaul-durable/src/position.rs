@@ -126,3 +126,50 @@ fn follow(shape: &Shape, node: &str, chosen: Option<&str>) -> Result<Next, Branc
         None => Ok(Next::End),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    const QUIET: Signals = Signals { cancelled: false, stop: false, supersteps_max: 10 };
+
+    fn at(superstep: u64, next: &str) -> Position {
+        Position { superstep, next: Next::parse(next) }
+    }
+
+    #[test]
+    fn what_comes_first_at_a_boundary() {
+        let run = Action::Run { superstep: 4, node: "a".to_owned() };
+        for (position, signals, expected) in [
+            (at(3, "a"), QUIET, run),
+            (at(3, "a"), Signals { cancelled: true, stop: true, supersteps_max: 0 }, Action::Cancel),
+            (at(3, "a"), Signals { stop: true, supersteps_max: 0, ..QUIET }, Action::Stop),
+            (at(10, "a"), QUIET, Action::Exhausted),
+            (at(10, END), Signals { cancelled: true, stop: true, supersteps_max: 0 }, Action::Complete),
+        ] {
+            assert_eq!(position.plan(signals), expected, "{position:?} {signals:?}");
+        }
+    }
+
+    #[test]
+    fn a_position_survives_json_and_follows_the_shape() {
+        let shape = Shape {
+            name: "test".to_owned(),
+            version: 1,
+            nodes: BTreeSet::from(["a".to_owned()]),
+            ways: BTreeMap::from([
+                (START.to_owned(), Way::Edge("a".to_owned())),
+                ("a".to_owned(), Way::Branch(vec!["a".to_owned(), END.to_owned()])),
+            ]),
+        };
+        let start = Position::start(&shape, None).unwrap();
+        assert_eq!(start, at(0, "a"));
+        let json = serde_json::to_string(&start).unwrap();
+        assert_eq!(serde_json::from_str::<Position>(&json).unwrap(), start);
+        assert_eq!(start.after(&shape, "a", Some(END)).unwrap(), at(1, END));
+        assert!(start.after(&shape, "a", Some("b")).is_err());
+        assert!(start.after(&shape, "a", None).is_err());
+    }
+}

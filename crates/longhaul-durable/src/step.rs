@@ -124,6 +124,12 @@ impl StepError {
     pub fn nothing_happened(error: impl Error + Send + Sync + 'static) -> Self {
         Self { source: Arc::new(error), nothing_happened: true }
     }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn into_source(self) -> Arc<dyn Error + Send + Sync> {
+        self.source
+    }
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for StepError {

@@ -71,7 +71,7 @@ struct Inner {
     /// Open reader connections that nobody uses at the moment.
     idle: Mutex<Vec<Connection>>,
     /// One permit for each read that may run.
-    readers: Semaphore,
+    readers: Arc<Semaphore>,
     blobs: Blobs,
 }
 
@@ -116,7 +116,7 @@ impl Store {
             .map_err(|error| from_io(&path, error))?;
         Ok(Self(Arc::new(Inner {
             blobs: Blobs::new(settings.dir.join("blobs"), settings.blob_bytes_max, context.clone()),
-            readers: Semaphore::new(settings.readers_max.max(1)),
+            readers: Arc::new(Semaphore::new(settings.readers_max.max(1))),
             idle: Mutex::new(Vec::new()),
             settings,
             context,
@@ -154,11 +154,17 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let Ok(_permit) = self.0.readers.acquire().await else {
+        let Ok(permit) = self.0.readers.clone().acquire_owned().await else {
             return Err(self.closed().into());
         };
         let inner = self.0.clone();
-        match tokio::task::spawn_blocking(move || inner.read_now(f)).await {
+        // The permit goes along: a caller that stops waiting does not end the read.
+        let reading = tokio::task::spawn_blocking(move || {
+            let outcome = inner.read_now(f);
+            drop(permit);
+            outcome
+        });
+        match reading.await {
             Ok(outcome) => outcome,
             Err(error) => Err(StoreError::Panicked { message: error.to_string() }.into()),
         }

@@ -3,7 +3,7 @@
 //! It owns identity only; what a task is about is its owner's, in the `data` column. Invariant: a thread id names at
 //! most one task of a tenant.
 
-use longhaul_core::{Scope, SessionId, TaskId, TaskScope, ThreadId, TimeMs, TraceId};
+use longhaul_core::{Scope, SessionId, TaskId, TaskScope, ThreadId, TimeMs, TraceId, UserId};
 use serde_json::Value as Json;
 
 use crate::{ReadTx, Row, StoreError, Tx, values};
@@ -51,7 +51,8 @@ pub struct Task {
 /// Creates a task, with its tenant and user where they are new, in the given session or a new one.
 ///
 /// # Errors
-/// [`StoreError::Constraint`] when the thread already names a task; those of the database.
+/// [`StoreError::Constraint`] when the thread already names a task or the session is another user's; those of the
+/// database.
 pub fn create(tx: &mut Tx<'_>, scope: &Scope, session: Option<&SessionId>, task: NewTask) -> Result<Task, StoreError> {
     let now = tx.now();
     let body = || tx.ambient().ids.body();
@@ -75,6 +76,14 @@ pub fn create(tx: &mut Tx<'_>, scope: &Scope, session: Option<&SessionId>, task:
          ON CONFLICT DO NOTHING",
         &values![tenant, &scope.session, user, now],
     )?;
+    let owner: UserId = tx.query_one(
+        "SELECT user_id FROM sessions WHERE tenant_id = ?1 AND session_id = ?2",
+        &values![tenant, &scope.session],
+        |row| row.get(0),
+    )?;
+    if owner != *user {
+        return Err(StoreError::Constraint { detail: format!("session {} is another user's", scope.session) });
+    }
     tx.execute(
         "INSERT INTO tasks (tenant_id, task_id, user_id, session_id, thread_id, trace_id, kind, title, dir, model,
              data, created_at, updated_at)

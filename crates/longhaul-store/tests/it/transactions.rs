@@ -1,7 +1,7 @@
 //! Commits, group commits, events, snapshots.
 
 use longhaul_core::{EventDraft, Scope};
-use longhaul_store::{Store, StoreError, Tx, events, values};
+use longhaul_store::{Store, StoreError, Tx, events, tasks, values};
 use serde_json::json;
 
 use crate::support::{notes, open, task};
@@ -192,4 +192,44 @@ async fn a_read_cannot_write_and_a_wrong_type_is_named() {
     let error = store.read(|read| read.query_one("SELECT 'x'", &[], |row| row.get::<i64>(0))).await.unwrap_err();
     let error: StoreError = error;
     assert_eq!(error.to_string(), "column 0 holds the text \"x\", not an integer");
+}
+
+#[tokio::test]
+async fn a_task_is_found_by_what_it_is_known_by_and_its_thread_is_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let scope = Scope::single_user();
+    let new = |thread: &str, dir: &str| tasks::NewTask {
+        thread: thread.parse().unwrap(),
+        kind: "notes".to_owned(),
+        title: "聊天应用".to_owned(),
+        dir: Some(dir.to_owned()),
+        model: None,
+        data: json!({ "request": "作る" }),
+    };
+    let create = |scope: &Scope, session: Option<longhaul_core::SessionId>, new: tasks::NewTask| {
+        let scope = scope.clone();
+        store.write(move |tx| tasks::create(tx, &scope, session.as_ref(), new))
+    };
+    let first = create(&scope, None, new("t1", "/a")).await.unwrap();
+    let second = create(&scope, Some(first.scope.session.clone()), new("t2", "/a")).await.unwrap();
+    assert_eq!(first.scope.session, second.scope.session);
+    let taken = create(&scope, None, new("t1", "/b")).await;
+    assert!(matches!(taken, Err(StoreError::Constraint { .. })), "{taken:?}");
+    let colleague = Scope { user: "user_other".parse().unwrap(), ..scope.clone() };
+    let foreign = create(&colleague, Some(first.scope.session.clone()), new("t3", "/b")).await;
+    assert!(matches!(foreign, Err(StoreError::Constraint { .. })), "{foreign:?}");
+
+    let (reader, id) = (scope.clone(), first.scope.task.clone());
+    store
+        .write(move |tx| tasks::update(tx, &reader, &id, Some("/moved"), Some("cassette:demo"), &json!({})))
+        .await
+        .unwrap();
+    let found = store.read(move |read| {
+        let by_dir = |dir| tasks::by_dir(read, &scope, dir).map(|task| task.map(|task| task.thread.to_string()));
+        let moved = tasks::by_thread(read, &scope, &"t1".parse().unwrap())?.unwrap();
+        Ok::<_, StoreError>((by_dir("/a")?, by_dir("/moved")?, moved.model, tasks::list(read, &scope, 10)?.len()))
+    });
+    let expected = (Some("t2".to_owned()), Some("t1".to_owned()), Some("cassette:demo".to_owned()), 2);
+    assert_eq!(found.await.unwrap(), expected);
 }
