@@ -179,22 +179,13 @@ impl Cassette {
     /// # Errors
     /// [`CassetteError::Version`], [`CassetteError::Syntax`] or [`CassetteError::Invalid`].
     pub fn parse(text: &str, file: &str) -> Result<Self, CassetteError> {
-        let syntax = |error: &toml::de::Error| CassetteError::Syntax {
-            file: file.to_owned(),
-            problem: Problem {
-                line: error.span().map_or(1, |span| line_of(text, span.start)),
-                entry: None,
-                message: error.message().replace('\n', " "),
-            },
-        };
-        // The version is read first and alone: a newer format may well have keys that this one does not know.
-        let version: VersionToml = toml::from_str(text).map_err(|error| syntax(&error))?;
-        if version.cassette != FORMAT {
-            return Err(CassetteError::Version { file: file.to_owned(), found: version.cassette });
+        let raw: FileToml = toml::from_str(text).map_err(|error| unreadable(text, file, &error))?;
+        if raw.cassette != FORMAT {
+            return Err(CassetteError::Version { file: file.to_owned(), found: raw.cassette });
         }
-        let raw: FileToml = toml::from_str(text).map_err(|error| syntax(&error))?;
         let mut problems = Vec::new();
-        let entries: Vec<Entry> = raw.entry.into_iter().map(|entry| entry.checked(text, &mut problems)).collect();
+        let lines = LineStarts::of(text);
+        let entries: Vec<Entry> = raw.entry.into_iter().map(|entry| entry.checked(&lines, &mut problems)).collect();
         if entries.is_empty() {
             let message = "no `[[entry]]`: there is nothing to reply".to_owned();
             problems.push(Problem { line: 1, entry: None, message });
@@ -241,6 +232,19 @@ impl Cassette {
     }
 }
 
+/// Why a text could not be read. A newer format may well have keys that this one does not know, so it is told as such.
+fn unreadable(text: &str, file: &str, error: &toml::de::Error) -> CassetteError {
+    let file = file.to_owned();
+    match toml::from_str::<VersionToml>(text) {
+        Ok(VersionToml { cassette }) if cassette != FORMAT => CassetteError::Version { file, found: cassette },
+        Ok(_) | Err(_) => {
+            let line = error.span().map_or(1, |span| LineStarts::of(text).line_of(span.start));
+            let message = error.message().replace('\n', " ");
+            CassetteError::Syntax { file, problem: Problem { line, entry: None, message } }
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct VersionToml {
     cassette: i64,
@@ -249,8 +253,7 @@ struct VersionToml {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileToml {
-    #[serde(rename = "cassette")]
-    _cassette: i64,
+    cassette: i64,
     title: String,
     request: Option<String>,
     model: Option<String>,
@@ -290,8 +293,8 @@ fn yes() -> bool {
 }
 
 impl EntryToml {
-    fn checked(self, text: &str, problems: &mut Vec<Problem>) -> Entry {
-        let line = line_of(text, self.id.span().start);
+    fn checked(self, lines: &LineStarts, problems: &mut Vec<Problem>) -> Entry {
+        let line = lines.line_of(self.id.span().start);
         let id = self.id.into_inner();
         let mut report = |message: &str| {
             problems.push(Problem { line, entry: Some(id.clone()), message: message.to_owned() });
@@ -377,6 +380,16 @@ impl Fault {
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count()
+/// Where each line of a text begins.
+struct LineStarts(Vec<usize>);
+
+impl LineStarts {
+    fn of(text: &str) -> Self {
+        Self(std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect())
+    }
+
+    /// The line, from 1, in which the byte at `offset` stands.
+    fn line_of(&self, offset: usize) -> usize {
+        self.0.partition_point(|start| *start <= offset)
+    }
 }
