@@ -13,7 +13,7 @@ use std::{
     path::PathBuf,
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
@@ -38,6 +38,8 @@ use super::{
 pub(super) const SOCKET_NAME: &str = "app.sock";
 /// Connections to one application at a time; more wait.
 const CONNECTIONS_MAX: usize = 256;
+/// Between two tries to accept a connection when the system refuses.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 
 /// How a command's sandbox reaches a running application. Cheap to clone; useless, but harmless, once it has ended.
 #[derive(Debug, Clone)]
@@ -243,6 +245,7 @@ async fn supervise(
         () = stop.cancelled() => {}
     }
     let messages = process.finish().await;
+    let started = started && failed.is_none();
     let detail = failed.unwrap_or_else(|| messages.trim().to_owned());
     report.send_replace(State::Ended { exit, started, detail });
     stop.cancel();
@@ -257,9 +260,9 @@ async fn forward(listener: TcpListener, socket: Arc<SocketFolder>, stop: Cancell
             () = stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        // A connection that was gone before it was accepted, or a moment without file descriptors.
         let Ok((stream, _)) = accepted else {
-            tokio::task::yield_now().await;
+            // A moment without file descriptors, which nothing announces the end of.
+            tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
         let (socket, stop) = (socket.clone(), stop.clone());

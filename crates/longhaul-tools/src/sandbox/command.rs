@@ -48,11 +48,13 @@ impl Sandbox {
         let timed_out = tokio::time::timeout(command.timeout, streams).await.is_err();
         let messages = process.finish().await;
 
+        if let Some(detail) = reported.failed {
+            return Err(SandboxError::Setup { detail });
+        }
         let exit = match (reported.ended, timed_out) {
             (Some(exit), _) => exit,
-            (None, _) if !reported.started && !timed_out => {
-                let detail = reported.failed.unwrap_or_else(|| messages.trim().to_owned());
-                return Err(SandboxError::Setup { detail });
+            (None, false) if !reported.started => {
+                return Err(SandboxError::Setup { detail: messages.trim().to_owned() });
             }
             (None, true) => CommandExit::TimedOut,
             // The helper itself was killed; only the kernel, short of memory, does that.

@@ -23,7 +23,7 @@ mod settings;
 use std::{
     ffi::OsString,
     fs,
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
@@ -78,6 +78,11 @@ impl Sandbox {
             .create(&settings.runtime_dir)
             .map_err(|source| io_error("create", &settings.runtime_dir, source))?;
         settings.runtime_dir = folder(&settings.runtime_dir, "the runtime folder")?;
+        if builder.kind == SandboxKind::RootDirect {
+            // Nothing is staged: the sandbox's user passes through it, without seeing what else is there.
+            fs::set_permissions(&settings.runtime_dir, fs::Permissions::from_mode(0o711))
+                .map_err(|source| io_error("open", &settings.runtime_dir, source))?;
+        }
         if settings.runtime_dir.starts_with(&settings.project) {
             let problem = "it is inside the project, where commands could change it; choose one outside";
             return Err(SandboxError::Layout { path: settings.runtime_dir, part: "the runtime folder", problem });
@@ -263,7 +268,7 @@ fn write_etc(runtime_dir: &Path) -> Result<(), SandboxError> {
 
 /// Writes a file that everyone may read, whatever the umask, without ever showing half of it.
 fn write_readable(folder: &Path, path: &Path, content: &[u8]) -> std::io::Result<()> {
-    use std::{io::Write, os::unix::fs::PermissionsExt};
+    use std::io::Write;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(content)?;
     file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;

@@ -6,8 +6,12 @@
 //! so that the user's own git goes on trusting it.
 
 use std::{
+    ffi::{CStr, OsStr},
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::{Path, PathBuf},
 };
 
@@ -71,8 +75,8 @@ impl Walk<'_> {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let path = at.join(std::ffi::OsStr::new(name.to_str().unwrap_or_default()));
-            if name.to_str().is_ok() && self.readonly.contains(&path) {
+            let path = at.join(OsStr::from_bytes(name.to_bytes()));
+            if self.readonly.contains(&path) {
                 continue;
             }
             // Commands may be changing the tree meanwhile: what has gone is no error.
@@ -84,7 +88,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn entry(&self, folder: BorrowedFd<'_>, name: &std::ffi::CStr, path: &Path, depth: usize) -> io::Result<()> {
+    fn entry(&self, folder: BorrowedFd<'_>, name: &CStr, path: &Path, depth: usize) -> io::Result<()> {
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if stat.st_dev != self.device {
             return Ok(());
