@@ -138,7 +138,7 @@ impl ToolRegistry {
     /// A registry of these tools.
     ///
     /// # Errors
-    /// Two tools of one name, or a schema that uses more than the subset named in [`crate::schema`].
+    /// Two tools of one name, or a schema with a keyword which the check of arguments does not know.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<Self, RegistryError> {
         let mut entries: Vec<Entry> = Vec::new();
         for tool in tools {
