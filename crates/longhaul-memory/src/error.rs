@@ -2,7 +2,6 @@
 
 use std::{io, path::PathBuf};
 
-use longhaul_core::MemoryId;
 use longhaul_store::StoreError;
 
 /// Why texts could not be embedded, or why the embedding model is not there.
@@ -130,19 +129,5 @@ pub enum MemoryError {
         value: String,
         /// What it should be.
         expected: &'static str,
-    },
-    /// A stored row cannot be understood.
-    #[error("memory {id} is stored in a form this version cannot read ({problem}); upgrade longhaul")]
-    Unreadable {
-        /// The row.
-        id: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// No such memory within the scope.
-    #[error("no memory {id} is known")]
-    NotFound {
-        /// The id asked for.
-        id: MemoryId,
     },
 }

@@ -27,8 +27,8 @@ use bert::Bert;
 pub const TOKENS_MAX: usize = 256;
 /// Characters of one text that are tokenised at all: more than 256 tokens of any prose.
 const CHARS_MAX: usize = 4096;
-/// Padded tokens of one pass. Bounds a pass to some tens of milliseconds and its attention to 13 MB.
-const PASS_TOKENS_MAX: usize = 1024;
+/// Padded tokens of one pass. Bounds a pass to some tens of milliseconds, and its attention to 6 MB.
+const PASS_TOKENS_MAX: usize = 512;
 
 /// The local embedding model. Cheap to clone; clones share the loaded weights.
 #[derive(Clone)]
@@ -155,6 +155,6 @@ mod tests {
             let widest = group.iter().map(|index| tokens[*index].len()).max().unwrap();
             assert!(widest * group.len() <= PASS_TOKENS_MAX);
         }
-        assert!(groups.len() < 30, "{} passes for 100 texts", groups.len());
+        assert!(groups.len() < 50, "{} passes for 100 texts", groups.len());
     }
 }

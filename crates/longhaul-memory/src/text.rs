@@ -139,7 +139,8 @@ fn term(word: &str) -> Option<String> {
         'a'..='z' => Algorithm::English,
         _ => return Some(word),
     };
-    Some(Stemmer::create(algorithm).stem(&word).into_owned())
+    // Of an ornament alone (the Arabic tatweel) the stemmer leaves nothing.
+    Some(Stemmer::create(algorithm).stem(&word).into_owned()).filter(|stem| !stem.is_empty())
 }
 
 /// Lower case, and Latin letters without their accents.
@@ -180,6 +181,7 @@ mod tests {
         check("ＦＵＬＬ－ｗｉｄｔｈ Café naïve", "full width cafe naiv");
         check("сессии пользователей", "сесс пользовател");
         check("e\u{0301}t\u{0301}e", "ete");
+        check("\u{FE71} \u{0640}", "");
     }
 
     #[test]

@@ -197,7 +197,7 @@ async fn the_background_task_embeds_what_is_inserted_and_stops_when_told() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), drained).await.expect("the backlog is worked off");
+    tokio::time::timeout(Duration::from_secs(60), drained).await.expect("the backlog is worked off");
     stop.send(()).unwrap();
-    tokio::time::timeout(Duration::from_secs(20), task).await.expect("it stops").unwrap();
+    tokio::time::timeout(Duration::from_secs(60), task).await.expect("it stops").unwrap();
 }
