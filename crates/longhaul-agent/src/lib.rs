@@ -1,1 +1,23 @@
-//! The one model and tool loop, each turn a recorded step.
+//! The one model and tool loop: ask the model, carry out the tools it calls, until something ends the conversation.
+//!
+//! [`Dialogue`] decides (plain data in, next step out) and [`converse`] does: every answer of the model is a recorded
+//! step of the execution it runs in, so a killed conversation resumes without asking again for what was answered.
+//! What a tool does, and how that is recorded, belongs to the [`ToolHost`]. This crate knows no features, no browser
+//! and no git.
+//!
+//! ```
+//! use longhaul_agent::{Dialogue, Limits, Next, Opening};
+//!
+//! let opening = Opening { system: "You are careful.".into(), prompt: "Say hello.".into(), tools: vec![] };
+//! let dialogue = Dialogue::new(opening, Limits { turns_max: 10, window_tokens: 8_000, answer_tokens_max: 1_000 });
+//! let Next::Ask(request) = dialogue.next() else { panic!("a dialogue begins by asking the model") };
+//! assert_eq!(request.messages.len(), 1);
+//! ```
+
+mod converse;
+mod dialogue;
+mod host;
+
+pub use converse::{Conversed, converse};
+pub use dialogue::{Dialogue, Ending, Limits, Next, Opening};
+pub use host::{After, ToolHost, ToolTurn};

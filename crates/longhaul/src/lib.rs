@@ -1,5 +1,47 @@
-//! Longhaul as a library: everything wired together from settings.
+//! Longhaul as a library: everything wired together from settings. The command line is a thin view in front of it.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use longhaul::{InitRequest, Longhaul, Program, RunLimits, settings::{Settings, Sources}};
+//!
+//! let settings = Settings::load(&Sources::of_this_process(None))?;
+//! let longhaul = Longhaul::open(settings, Program::this_one()?).await?;
+//! let dir = std::path::Path::new("notes");
+//! let request = InitRequest { request: "A page that keeps notes".into(), dir: dir.into() };
+//! longhaul.init(request, Default::default()).await?;
+//! let report = longhaul.run(dir, RunLimits::default(), Default::default()).await?;
+//! println!("{} of {} features pass", report.passing, report.total);
+//! # Ok(()) }
+//! ```
 
+mod connect;
+mod error;
+mod folder;
+mod home;
+
+mod queries;
+mod runs;
 pub mod settings;
+mod verify;
 
-pub use longhaul_core::Event;
+pub use error::{ErrorKind, LonghaulError};
+pub use home::{Longhaul, Program};
+pub use longhaul_core::{Ambient, Event, FeatureId, Visibility};
+pub use longhaul_durable::{News, Progress};
+pub use longhaul_harness::{
+    Phase,
+    features::{Feature, Standing},
+    history::{Purpose, SessionEntry, SessionOutcome},
+    project::Project,
+    verification::{Refusal, StoredVerdict},
+};
+pub use longhaul_memory as memory;
+pub use longhaul_model as model;
+pub use longhaul_tools as tools;
+pub use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, Problem};
+pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
+pub use connect::DEMO_CASSETTE;
+pub use queries::{Details, FeatureView, Status};
+pub use runs::{Ending, InitRequest, RunLimits, RunReport};
+pub use tokio_util::sync::CancellationToken;
+pub use verify::VerdictView;

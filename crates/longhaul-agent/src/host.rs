@@ -1,0 +1,36 @@
+//! The port through which a conversation's tool calls are carried out and recorded.
+
+use async_trait::async_trait;
+use longhaul_core::ToolCall;
+use longhaul_durable::{NodeContext, NodeError};
+
+/// What follows a tool's result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum After {
+    /// The model is asked again.
+    Continue,
+    /// The conversation has reached its purpose; the model is not asked again.
+    Done,
+    /// The agent handed over to the next session with this note.
+    HandOver(String),
+}
+
+/// The result of one tool call, as the model will see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolTurn {
+    /// The text that the model reads.
+    pub text: String,
+    /// What follows.
+    pub after: After,
+}
+
+/// Carries out tool calls. The host records what must not happen twice as steps of `ctx`, in the order of the calls,
+/// and returns the same results when they are replayed.
+#[async_trait]
+pub trait ToolHost: Send + Sync {
+    /// Carries out one call. A wrong call (unknown tool, bad arguments) is a text for the model, not an error.
+    ///
+    /// # Errors
+    /// What ends the execution here: cancellation, a store that cannot be written.
+    async fn call(&self, ctx: &NodeContext, call: &ToolCall) -> Result<ToolTurn, NodeError>;
+}

@@ -1,0 +1,255 @@
+//! A coding session: orient, boot, look whether anything broke, take one feature, build it, have it verified, leave the
+//! folder fit for the next (H3, H4). The harness runs this order; the model works inside it.
+
+use longhaul_agent::{Conversed, Ending, Limits, Opening, converse};
+use longhaul_core::{EventDraft, FeatureId, TimeMs};
+use longhaul_durable::{NodeContext, NodeError, StepError};
+use longhaul_memory::Query;
+use longhaul_workspace::{Kind, NewRecord, StagedRecord};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::{
+    application::Boot,
+    claim::Claims,
+    closing::{Closing, SessionResult, close},
+    environment::Harness,
+    error::HarnessError,
+    features::{Feature, pick, sample_for_regression},
+    git::{Commit, GitError},
+    history::Purpose,
+    host::{Host, recall, recalled_events, tamper_event},
+    project::Project,
+    prompts::{self, Orientation},
+    regression,
+    sitting::Sitting,
+    state::{HarnessState, HarnessUpdate, Phase},
+    tool_set::own_specs,
+    verification::Occasion,
+    work_tree::TreeId,
+};
+
+const LOG_SHOWN: usize = 10;
+const PATCH_SHOWN_BYTES: usize = 64 * 1024;
+
+/// What a session finds when it opens the folder.
+#[derive(Debug, Serialize, Deserialize)]
+struct Oriented {
+    tree: TreeId,
+    at: TimeMs,
+    log: Vec<Commit>,
+    sample: Vec<FeatureId>,
+    undone: Vec<(String, String)>,
+}
+
+/// What a session will work on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Picked {
+    purpose: Option<Purpose>,
+    all_pass: bool,
+}
+
+/// Runs one coding session.
+pub(crate) async fn code(
+    harness: &Harness,
+    ctx: &NodeContext,
+    project: Project,
+    state: HarnessState,
+) -> Result<HarnessUpdate, NodeError> {
+    let s = Sitting::open(harness, ctx, project, state.sessions + 1).await?;
+    let outcome = session(&s).await;
+    s.close().await;
+    outcome
+}
+
+async fn session(s: &Sitting<'_>) -> Result<HarnessUpdate, NodeError> {
+    let oriented = orient(s).await?;
+    s.left(oriented.tree.clone());
+    let boot = boot(s).await?;
+    let regression = regression::check(s, &oriented.sample, Occasion::Regression).await?;
+    let picked = pick_feature(s).await?;
+    let Some(purpose) = picked.purpose else {
+        let phase = if picked.all_pass { Phase::FinalCheck } else { Phase::Stuck };
+        return Ok(HarnessUpdate { phase, session: false });
+    };
+    let rows = s.refresh().await?;
+    let wanted = purpose.feature().cloned();
+    let feature = rows.features.iter().find(|f| Some(f.id()) == wanted.as_ref()).cloned();
+    let feature = feature.ok_or_else(|| gone("the feature that was picked"))?;
+    let question = format!("{} {}", feature.definition.category, feature.definition.description);
+    let query = Query { task: Some(s.owner().task), ..Query::new(question.clone(), s.harness.settings.recall_count) };
+    let recalled = s.record("recall", recall(s, query), recalled_events(question)).await?;
+    let unfinished = unfinished_patch(s, &feature, &rows.sessions).await;
+    let prompt = prompts::coding(
+        &s.project(),
+        &Orientation {
+            session: s.session,
+            purpose: &purpose,
+            feature: &feature,
+            features: &rows.features,
+            sessions: &rows.sessions,
+            log: &oriented.log,
+            recalled: &recalled.hits,
+            regression: &regression,
+            boot_failure: boot.failure.as_deref(),
+            unfinished: unfinished.as_deref(),
+        },
+    );
+    let host = Host { sitting: s, claims: Claims::of(Some(feature.clone())) };
+    let conversed = work(s, &host, prompt).await?;
+    let result = match (host.accepted(), &conversed.ending) {
+        (Some(accepted), _) => {
+            let verdict = accepted.verdict.clone();
+            let verdict = verdict.ok_or_else(|| gone("the verdict of an accepted claim"))?;
+            SessionResult::Verified(accepted, Box::new(feature), Box::new(verdict))
+        }
+        (None, Ending::HandOver { note, why }) => {
+            SessionResult::HandedOver { note: format!("{why}: {note}"), feature: Some(Box::new(feature)) }
+        }
+        (None, Ending::Done) => {
+            SessionResult::HandedOver { note: "ended without a claim".to_owned(), feature: Some(Box::new(feature)) }
+        }
+    };
+    let refused_claims = host.claims.refused();
+    close(s, Closing { purpose, started_at: oriented.at, refused_claims, conversed, result }).await?;
+    let all_pass = s.rows().await?.features.iter().all(|f| f.standing.passes);
+    Ok(HarnessUpdate { phase: if all_pass { Phase::FinalCheck } else { Phase::Coding }, session: true })
+}
+
+fn gone(what: &str) -> NodeError {
+    NodeError::gave_up(HarnessError::RowGone(what.to_owned()))
+}
+
+async fn work(s: &Sitting<'_>, host: &Host<'_>, prompt: String) -> Result<Conversed, NodeError> {
+    let mut tools = s.registry.specs();
+    tools.extend(own_specs());
+    let opening = Opening { system: prompts::SYSTEM.to_owned(), prompt, tools };
+    Ok(converse(s.ctx, s.harness.model.as_ref(), host, opening, limits(s.harness)).await?)
+}
+
+/// The bounds of a conversation.
+pub(crate) fn limits(harness: &Harness) -> Limits {
+    Limits {
+        turns_max: harness.settings.turns_max,
+        window_tokens: harness.model.info().window_tokens,
+        answer_tokens_max: harness.settings.answer_tokens_max,
+    }
+}
+
+/// Looks at the folder: guarded files as they should be, no stray changes, the newest commits, what to verify again.
+async fn orient(s: &Sitting<'_>) -> Result<Oriented, NodeError> {
+    let rows = s.rows().await?;
+    let sample = sample_for_regression(&rows.features, s.harness.settings.regression_sample);
+    let sample: Vec<FeatureId> = sample.into_iter().map(|f| f.id().clone()).collect();
+    let last_commit = rows.sessions.iter().rev().find_map(|entry| entry.commit.clone());
+    let found = set_stray_changes_aside(s).await?;
+    let look = async {
+        let git = |e: GitError| StepError::from(e);
+        let mut undone = found.undone;
+        if let Some(commit) = &last_commit
+            && !s.git.contains(commit).await.map_err(git)?
+        {
+            s.git.run(&["reset", "--quiet", "--hard", commit]).await.map_err(git)?;
+            undone.push((".git".to_owned(), "the history no longer held the last verified commit".to_owned()));
+        }
+        s.git.reset_to_tip().await.map_err(git)?;
+        s.restore_guarded()?;
+        s.hand_to_sandbox()?;
+        s.work_tree.forget().await;
+        let log = s.git.log(LOG_SHOWN).await.map_err(git)?;
+        Ok(Oriented { tree: s.snapshot().await?, at: s.harness.ambient.clock.now(), log, sample, undone })
+    };
+    s.record("orient", look, |o: &Oriented| o.undone.iter().map(|(path, how)| tamper_event(path, how)).collect()).await
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Found {
+    undone: Vec<(String, String)>,
+    /// Record that keeps changes which somebody left in the folder without committing them.
+    set_aside: Option<String>,
+    #[serde(skip)]
+    staged: Option<StagedRecord>,
+}
+
+/// Keeps changes that were left in the folder as a record, before a later step clears them away: two steps, so that a
+/// crash between keeping and clearing loses nothing.
+async fn set_stray_changes_aside(s: &Sitting<'_>) -> Result<Found, NodeError> {
+    let look = async {
+        let undone = s.restore_guarded()?.into_iter().map(|u| (u.path, u.how)).collect();
+        let stray = s.git.patch_since_tip().await.map_err(StepError::from)?;
+        if stray.trim().is_empty() {
+            return Ok(Found { undone, set_aside: None, staged: None });
+        }
+        let about = NewRecord {
+            collection: "unfinished".to_owned(),
+            kind: Kind::Artifact,
+            media_type: "text/x-diff".to_owned(),
+            summary: format!("changes found in the folder before session {}, not committed", s.session),
+            source: "harness, set aside so that the session starts from the last commit".to_owned(),
+        };
+        let record = s.harness.workspace.stage(&s.owner(), about, stray.as_bytes()).await;
+        let record = record.map_err(StepError::from)?;
+        Ok(Found { undone, set_aside: Some(record.reference().id.to_string()), staged: Some(record) })
+    };
+    let events = |found: &Found| {
+        let kept = found.set_aside.iter();
+        kept.map(|record| EventDraft::business("changes.set_aside", json!({"record": record}))).collect()
+    };
+    s.record_with("set_aside", look, events, |tx, found| found.staged.iter().try_for_each(|record| record.commit(tx)))
+        .await
+}
+
+async fn boot(s: &Sitting<'_>) -> Result<Boot, NodeError> {
+    let start = async {
+        s.settle().await?;
+        let tree = s.snapshot().await?;
+        Ok(s.trial.ensure(&tree).await)
+    };
+    s.record("boot", start, |boot: &Boot| {
+        vec![match &boot.failure {
+            None => EventDraft::business("app.booted", json!({"ms": boot.elapsed_ms})),
+            Some(why) => EventDraft::business("app.failed", json!({"log_tail": why})),
+        }]
+    })
+    .await
+}
+
+async fn pick_feature(s: &Sitting<'_>) -> Result<Picked, NodeError> {
+    let rows = s.rows().await?;
+    let chosen = pick(&rows.features).cloned();
+    let purpose = chosen.as_ref().map(|f| {
+        let feature = f.id().clone();
+        if f.standing.broken.is_some() { Purpose::Repair { feature } } else { Purpose::Build { feature } }
+    });
+    let all_pass = rows.features.iter().all(|f| f.standing.passes);
+    let session = s.session;
+    let picked = Picked { purpose, all_pass };
+    s.record("pick", async { Ok(picked) }, move |picked: &Picked| {
+        let (Some(purpose), Some(feature)) = (&picked.purpose, chosen) else { return Vec::new() };
+        let task = if matches!(purpose, Purpose::Repair { .. }) { "repair" } else { "feature" };
+        vec![EventDraft::business(
+            "session.started",
+            json!({
+                "session": session, "mode": "coding", "task": task, "feature": feature.id(),
+                "description": feature.definition.description,
+            }),
+        )]
+    })
+    .await
+}
+
+/// The patch that the session before left unfinished, if it worked on the same feature.
+async fn unfinished_patch(
+    s: &Sitting<'_>,
+    feature: &Feature,
+    sessions: &[crate::history::SessionEntry],
+) -> Option<String> {
+    let last = sessions.last()?;
+    if last.purpose.feature() != Some(feature.id()) {
+        return None;
+    }
+    let id = last.unfinished.as_ref()?.parse().ok()?;
+    let (_, content) = s.harness.workspace.read(&s.owner().scope, &id).await.ok()?;
+    let shown = content.get(..PATCH_SHOWN_BYTES).unwrap_or(&content);
+    Some(String::from_utf8_lossy(shown).into_owned())
+}

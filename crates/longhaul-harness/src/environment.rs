@@ -1,0 +1,104 @@
+//! What the harness works with: the live components, given at build time, and its settings, plain data.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use longhaul_core::Ambient;
+use longhaul_memory::Memory;
+use longhaul_model::ChatModel;
+use longhaul_store::Store;
+use longhaul_tools::{
+    browser::SharedBrowser,
+    sandbox::{Sandbox, SandboxError, SandboxSettings},
+};
+use longhaul_workspace::Workspace;
+
+/// How sessions are run. Plain data; start from [`HarnessSettings::default`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HarnessSettings {
+    /// Most coding sessions of one run.
+    pub sessions_max: u64,
+    /// Most answers of the model in one session.
+    pub turns_max: u32,
+    /// Most tokens of one answer.
+    pub answer_tokens_max: u32,
+    /// Sessions without success after which a feature is parked.
+    pub feature_attempts_max: u32,
+    /// Refused claims after which a session ends.
+    pub claims_max: u32,
+    /// Passing features verified again at the start of a session.
+    pub regression_sample: usize,
+    /// Memories a session starts with.
+    pub recall_count: usize,
+    /// Longest boot of the application.
+    pub boot_timeout: Duration,
+    /// Longest run of one of the project's own commands (build, lint, test).
+    pub quality_timeout: Duration,
+    /// Longest verification flow.
+    pub flow_timeout: Duration,
+    /// Port on which the application listens, in its own network namespace.
+    pub app_port: u16,
+}
+
+impl Default for HarnessSettings {
+    fn default() -> Self {
+        Self {
+            sessions_max: 1_000,
+            turns_max: 100,
+            answer_tokens_max: 16_000,
+            feature_attempts_max: 3,
+            claims_max: 5,
+            regression_sample: 2,
+            recall_count: 5,
+            boot_timeout: Duration::from_secs(60),
+            quality_timeout: Duration::from_mins(10),
+            flow_timeout: Duration::from_mins(2),
+            app_port: 8000,
+        }
+    }
+}
+
+/// Makes a sandbox around a project folder; given by whoever knows the host's settings.
+pub type SandboxFactory = Arc<dyn Fn(SandboxPlace) -> SandboxSettings + Send + Sync>;
+
+/// Where a sandbox works.
+#[derive(Debug, Clone)]
+pub struct SandboxPlace {
+    /// The project's folder.
+    pub project: PathBuf,
+    /// A folder outside it for sockets.
+    pub runtime_dir: PathBuf,
+}
+
+/// The components of a harness. They are live: none of them is ever part of an execution's state.
+pub struct Harness {
+    /// The state store.
+    pub store: Store,
+    /// Time, randomness, identity.
+    pub ambient: Ambient,
+    /// Long-term memory.
+    pub memory: Memory,
+    /// Records of evidence and unfinished work.
+    pub workspace: Workspace,
+    /// The chat model.
+    pub model: Arc<dyn ChatModel>,
+    /// The browser that verifies; started when it is first needed.
+    pub browser: SharedBrowser,
+    /// How a project's sandbox is built.
+    pub sandbox: SandboxFactory,
+    /// Folder for snapshots, sockets and application data, outside every project.
+    pub work_dir: PathBuf,
+    /// How sessions are run.
+    pub settings: HarnessSettings,
+}
+
+impl Harness {
+    /// The folder of one task beneath [`Harness::work_dir`].
+    #[must_use]
+    pub fn task_dir(&self, task: &longhaul_core::TaskId) -> PathBuf {
+        self.work_dir.join(task.as_str())
+    }
+
+    pub(crate) fn open_sandbox(&self, project: PathBuf, runtime_dir: PathBuf) -> Result<Sandbox, SandboxError> {
+        Sandbox::new((self.sandbox)(SandboxPlace { project, runtime_dir }))
+    }
+}

@@ -1,0 +1,40 @@
+//! Why a session cannot go on. What the agent can mend is never here: that is told to the agent instead.
+
+use std::path::PathBuf;
+
+use longhaul_core::TaskId;
+
+/// Why a session ended before its time. The next run resumes where it stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum HarnessError {
+    /// The initializer stopped without a plan.
+    #[error(
+        "the initializer ended before its plan was locked ({why}); run the command again, choose a stronger model, or make the request smaller"
+    )]
+    NoPlan {
+        /// How it ended, and its last words.
+        why: String,
+    },
+    /// The project's rows are gone.
+    #[error(
+        "the store has no project for {0}; choose the right one with LONGHAUL_HOME, or start anew with `longhaul init`"
+    )]
+    NoProject(TaskId),
+    /// Somebody changed the folder between the verdict and the commit.
+    #[error("{dir} is no longer what was verified; leave the folder alone during a run, and run the command again")]
+    FolderMoved {
+        /// The project's folder.
+        dir: PathBuf,
+    },
+    /// A row that an earlier step read is gone: a defect, or somebody edits the store.
+    #[error("the store no longer has {0}; restore it from a backup")]
+    RowGone(String),
+    /// A folder of the harness's own cannot be made.
+    #[error("cannot make the folder {path}; give it space and permission, then run the command again")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+}

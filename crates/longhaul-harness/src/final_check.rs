@@ -1,0 +1,71 @@
+//! The last word: every feature is verified once more before the project counts as done.
+
+use longhaul_core::EventDraft;
+use longhaul_durable::{NodeContext, NodeError};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::{
+    environment::Harness,
+    features::Feature,
+    project::Project,
+    regression,
+    sitting::Sitting,
+    state::{HarnessState, HarnessUpdate, Phase},
+    verification::Occasion,
+    work_tree::TreeId,
+};
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Begun {
+    tree: TreeId,
+    features: Vec<longhaul_core::FeatureId>,
+}
+
+/// Verifies everything; what fails goes back to be repaired.
+pub(crate) async fn final_check(
+    harness: &Harness,
+    ctx: &NodeContext,
+    project: Project,
+    state: HarnessState,
+) -> Result<HarnessUpdate, NodeError> {
+    let s = Sitting::open(harness, ctx, project, state.sessions).await?;
+    let rows = s.rows().await?;
+    let features: Vec<_> = rows.features.iter().map(|f| f.id().clone()).collect();
+    let begin = async {
+        s.restore_guarded()?;
+        s.hand_to_sandbox()?;
+        Ok(Begun { tree: s.snapshot().await?, features })
+    };
+    let begun = s
+        .record("begin", begin, |b: &Begun| {
+            vec![EventDraft::business("final_check.started", json!({"features": b.features.len()}))]
+        })
+        .await?;
+    s.left(begun.tree);
+    let outcomes = regression::check(&s, &begun.features, Occasion::FinalCheck).await?;
+    s.close().await;
+    let broken = outcomes.iter().any(|(_, failure)| failure.is_some());
+    if broken {
+        return Ok(HarnessUpdate { phase: Phase::Coding, session: false });
+    }
+    finish(&s).await?;
+    Ok(HarnessUpdate { phase: Phase::Done, session: false })
+}
+
+async fn finish(s: &Sitting<'_>) -> Result<(), NodeError> {
+    let rows = s.rows().await?;
+    let tokens = |of: fn(&crate::history::SessionEntry) -> u64| rows.sessions.iter().map(of).sum::<u64>();
+    let count = |of: fn(&Feature) -> bool| rows.features.iter().filter(|f| of(f)).count();
+    let started = rows.sessions.first().map_or(0, |first| first.started_at.0);
+    let data = json!({
+        "passing": count(|f| f.standing.passes),
+        "total": rows.features.len(),
+        "parked": count(|f| f.standing.parked),
+        "sessions": rows.sessions.len().saturating_sub(1),
+        "prompt_tokens": tokens(|e| e.prompt_tokens),
+        "answer_tokens": tokens(|e| e.answer_tokens),
+        "ms": s.harness.ambient.clock.now().0.saturating_sub(started),
+    });
+    s.record("finished", async { Ok(()) }, move |()| vec![EventDraft::business("run.finished", data)]).await
+}

@@ -1,0 +1,267 @@
+//! Carries out the tool calls of a session: each is a recorded step, the folder is guarded around it.
+
+use async_trait::async_trait;
+use longhaul_agent::{After, ToolHost, ToolTurn};
+use longhaul_core::{EventDraft, ToolCall};
+use longhaul_durable::{NodeContext, NodeError, StepError};
+use longhaul_memory::{Kind, MemoryError, NewMemory, Prepared, Query, Recall, Source};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    application::explain,
+    claim::{Accepted, Claims},
+    project::Brief,
+    sitting::{Sitting, lock},
+    tool_set::{CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES},
+    work_tree::TreeId,
+};
+
+const SUMMARY_CHARS_MAX: usize = 100;
+const NOTE_CHARS_MAX: usize = 4_000;
+const SEARCH_RESULTS: usize = 5;
+const RECALLED_CHARS_MAX: usize = 300;
+
+/// The session's tool host.
+pub(crate) struct Host<'s> {
+    pub(crate) sitting: &'s Sitting<'s>,
+    pub(crate) claims: Claims,
+}
+
+/// What a tool of the registry left behind.
+#[derive(Debug, Serialize, Deserialize)]
+struct ToolRecord {
+    text: String,
+    is_error: bool,
+    /// The folder afterwards, if the tool may have changed it.
+    tree: Option<TreeId>,
+    /// Guarded files that were changed and put back: name and what was done.
+    undone: Vec<(String, String)>,
+    elapsed_ms: u64,
+}
+
+#[async_trait]
+impl ToolHost for Host<'_> {
+    async fn call(&self, _ctx: &NodeContext, call: &ToolCall) -> Result<ToolTurn, NodeError> {
+        let own = [CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES];
+        if !own.contains(&call.name.as_str()) {
+            return self.registry_tool(call).await;
+        }
+        let arguments: Value = match serde_json::from_str(&call.arguments) {
+            Ok(arguments @ Value::Object(_)) => arguments,
+            Ok(_) => return Ok(told(format!("error: the arguments of {} must be a JSON object", call.name))),
+            Err(e) => {
+                return Ok(told(format!("error: the arguments of {} are not JSON ({e}); write them again", call.name)));
+            }
+        };
+        match call.name.as_str() {
+            CLAIM_DONE => self.claim(&arguments).await,
+            HAND_OVER => Ok(hand_over(&arguments)),
+            MEMORY_SEARCH => self.memory_search(&arguments).await,
+            MEMORY_ADD => self.memory_add(&arguments).await,
+            DESCRIBE_PROJECT => self.describe_project(&arguments).await,
+            _ => self.plan_features(&arguments).await,
+        }
+    }
+}
+
+impl Host<'_> {
+    pub(crate) fn accepted(&self) -> Option<Accepted> {
+        lock(&self.claims.accepted).clone()
+    }
+
+    async fn registry_tool(&self, call: &ToolCall) -> Result<ToolTurn, NodeError> {
+        let s = self.sitting;
+        let (tool, summary) = (call.name.clone(), summary_of(call));
+        let record: ToolRecord = s
+            .record(&format!("tool:{}", call.name), self.run_registry_tool(call), move |r: &ToolRecord| {
+                let mut events = vec![EventDraft::business(
+                    "tool.called",
+                    json!({"tool": tool, "summary": summary, "is_error": r.is_error, "ms": r.elapsed_ms}),
+                )];
+                events.extend(r.undone.iter().map(|(path, how)| tamper_event(path, how)));
+                events
+            })
+            .await?;
+        if let Some(tree) = record.tree {
+            s.left(tree);
+        }
+        Ok(told(record.text))
+    }
+
+    async fn run_registry_tool(&self, call: &ToolCall) -> Result<ToolRecord, StepError> {
+        let s = self.sitting;
+        let started = tokio::time::Instant::now();
+        s.settle().await?;
+        let mut not_running = None;
+        if matches!(call.name.as_str(), "shell" | "browser") {
+            let tree = s.snapshot().await?;
+            not_running = s.trial.ensure(&tree).await.failure;
+        }
+        let output = s.registry.call(call).await;
+        let mut text = output.text;
+        if let Some(why) = not_running {
+            text.push_str(&format!("\nNOTICE: the application does not run: {why}"));
+        }
+        let changes = s.registry.changes_work_tree(&call.name);
+        let undone = if changes { s.restore_guarded()? } else { Vec::new() };
+        for u in &undone {
+            text.push_str(&format!(
+                "\nNOTICE: {} was changed and has been restored: only the verifier's verdict changes it",
+                u.path
+            ));
+        }
+        let tree = if changes { Some(s.snapshot().await?) } else { None };
+        Ok(ToolRecord {
+            text,
+            is_error: output.is_error,
+            tree,
+            undone: undone.into_iter().map(|u| (u.path, u.how)).collect(),
+            elapsed_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        })
+    }
+
+    async fn memory_search(&self, arguments: &Value) -> Result<ToolTurn, NodeError> {
+        let Some(text) = text_argument(arguments, "query") else { return Ok(missing("query")) };
+        let k = arguments.get("k").and_then(Value::as_u64).map_or(SEARCH_RESULTS, |k| k.clamp(1, 20) as usize);
+        let s = self.sitting;
+        let query = Query { task: Some(s.owner().task), ..Query::new(text.clone(), k) };
+        let recall = s.record("tool:memory_search", recall(s, query), recalled_events(text)).await?;
+        let lines: Vec<String> =
+            recall.hits.iter().map(|hit| format!("({:.2}) {}", hit.score, hit.item.content)).collect();
+        Ok(told(if lines.is_empty() { "found nothing".to_owned() } else { lines.join("\n") }))
+    }
+
+    async fn memory_add(&self, arguments: &Value) -> Result<ToolTurn, NodeError> {
+        let Some(content) = text_argument(arguments, "content") else { return Ok(missing("content")) };
+        if content.chars().count() > NOTE_CHARS_MAX {
+            return Ok(told(format!("error: a note has at most {NOTE_CHARS_MAX} characters; say it shorter")));
+        }
+        let s = self.sitting;
+        let kind = match text_argument(arguments, "kind").unwrap_or_else(|| "note".to_owned()).parse() {
+            Ok(kind) => kind,
+            Err(e) => return Ok(told(format!("error: {}", explain(&e)))),
+        };
+        let summary: String = content.chars().take(SUMMARY_CHARS_MAX).collect();
+        let note = match s.new_memory(kind, Source::Agent, content) {
+            Ok(note) => note,
+            Err(e) => return Ok(told(format!("error: {}", explain(&e)))),
+        };
+        let (memory, scope) = (s.harness.memory.clone(), s.owner().scope);
+        s.record_with(
+            "tool:memory_add",
+            async { Ok(()) },
+            move |()| {
+                let data = json!({"tool": MEMORY_ADD, "summary": summary, "is_error": false, "ms": 0});
+                vec![EventDraft::business("tool.called", data)]
+            },
+            move |tx, ()| memory.insert_prepared(tx, &scope, &note).map(drop),
+        )
+        .await?;
+        Ok(told("remembered"))
+    }
+
+    async fn describe_project(&self, arguments: &Value) -> Result<ToolTurn, NodeError> {
+        let s = self.sitting;
+        if s.session > 0 {
+            return Ok(locked_plan());
+        }
+        let Some(summary) = text_argument(arguments, "summary") else { return Ok(missing("summary")) };
+        let optional = |name| text_argument(arguments, name);
+        let brief = Brief { summary, build: optional("build"), lint: optional("lint"), test: optional("test") };
+        let mut described = s.project();
+        described.brief = brief.clone();
+        s.record_with(
+            "tool:describe_project",
+            async { Ok(()) },
+            |()| {
+                let data = json!({"tool": DESCRIBE_PROJECT, "summary": "", "is_error": false, "ms": 0});
+                vec![EventDraft::business("tool.called", data)]
+            },
+            move |tx, ()| described.save(tx),
+        )
+        .await?;
+        s.change_project(|project| project.brief = brief);
+        s.refresh().await?;
+        Ok(told("described the project"))
+    }
+}
+
+impl Sitting<'_> {
+    /// A memory of this project, checked and ready to be written.
+    pub(crate) fn new_memory(&self, kind: Kind, source: Source, content: String) -> Result<Prepared, MemoryError> {
+        let mut memory = NewMemory::new("project_history", kind, source, content);
+        memory.task = Some(self.owner().task);
+        memory.meta.insert("session".to_owned(), json!(self.session));
+        memory.prepare()
+    }
+}
+
+/// Searches memory after everything written so far has its vector, so that what was just learned is found by meaning.
+pub(crate) async fn recall(s: &Sitting<'_>, query: Query) -> Result<Recall, StepError> {
+    let memory = &s.harness.memory;
+    if let Err(error) = memory.index_pending().await {
+        tracing::warn!(%error, "memories wait for their vectors; searching by keyword meanwhile");
+    }
+    memory.search(&s.owner().scope, &query).await.map_err(StepError::from)
+}
+
+/// The event that makes a recall visible afterwards: the question, how it was searched, what came back and why (M15).
+pub(crate) fn recalled_events(query: String) -> impl FnOnce(&Recall) -> Vec<EventDraft> + Send + 'static {
+    move |recall| {
+        let hits: Vec<Value> = recall
+            .hits
+            .iter()
+            .map(|hit| {
+                let content: String = hit.item.content.chars().take(RECALLED_CHARS_MAX).collect();
+                json!({
+                    "id": hit.item.id, "score": hit.score, "content": content, "kind": hit.item.kind,
+                    "explain": hit.explain,
+                })
+            })
+            .collect();
+        vec![EventDraft::business(
+            "memory.recalled",
+            json!({
+                "query": query, "mode": recall.mode, "considered": recall.considered,
+                "elapsed_us": recall.elapsed_us, "embedded_us": recall.embedded_us, "hits": hits,
+            }),
+        )]
+    }
+}
+
+pub(crate) fn tamper_event(path: &str, how: &str) -> EventDraft {
+    EventDraft::business("tamper.undone", json!({"path": path, "how": how}))
+}
+
+pub(crate) fn told(text: impl Into<String>) -> ToolTurn {
+    ToolTurn { text: text.into(), after: After::Continue }
+}
+
+pub(crate) fn locked_plan() -> ToolTurn {
+    told("error: the plan is locked; it can be changed by people only. Work on the session's feature")
+}
+
+pub(crate) fn missing(field: &str) -> ToolTurn {
+    told(format!("error: `{field}` is missing or not a text; call the tool again with it"))
+}
+
+fn hand_over(arguments: &Value) -> ToolTurn {
+    match text_argument(arguments, "note") {
+        None => missing("note"),
+        Some(note) => ToolTurn { text: "handed over".to_owned(), after: After::HandOver(note) },
+    }
+}
+
+pub(crate) fn text_argument(arguments: &Value, name: &str) -> Option<String> {
+    let text = arguments.get(name)?.as_str()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// What a call is about, in one line: its first text argument, shortened.
+fn summary_of(call: &ToolCall) -> String {
+    let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let first = ["path", "command", "action", "pattern"].iter().find_map(|name| arguments.get(*name)?.as_str());
+    let line = first.unwrap_or_default().lines().next().unwrap_or_default();
+    line.chars().take(SUMMARY_CHARS_MAX).collect()
+}

@@ -1,0 +1,56 @@
+//! The harness's tables. Every one is keyed by tenant and task first (invariant 7).
+
+use longhaul_store::Migrations;
+
+/// Tables of features, verdicts and work sessions.
+pub const MIGRATIONS: Migrations = Migrations {
+    component: "harness",
+    steps: &["create table features (
+        tenant_id text not null,
+        task_id text not null,
+        feature_id text not null,
+        position integer not null,
+        category text not null,
+        description text not null,
+        steps text not null,
+        depends_on text not null,
+        checks text not null,
+        checks_hash text not null,
+        locked_at integer not null,
+        schema integer not null,
+        primary key (tenant_id, task_id, feature_id)
+    );
+    create table feature_standing (
+        tenant_id text not null,
+        task_id text not null,
+        feature_id text not null,
+        standing text not null,
+        schema integer not null,
+        primary key (tenant_id, task_id, feature_id)
+    );
+    create table verdicts (
+        tenant_id text not null,
+        task_id text not null,
+        verdict_id text not null,
+        feature_id text not null,
+        session integer not null,
+        purpose text not null,
+        passed integer not null,
+        commit_id text,
+        tree_id text not null,
+        checks_hash text not null,
+        verdict text not null,
+        at integer not null,
+        schema integer not null,
+        primary key (tenant_id, task_id, verdict_id)
+    );
+    create index verdicts_by_feature on verdicts (tenant_id, task_id, feature_id, at);
+    create table work_sessions (
+        tenant_id text not null,
+        task_id text not null,
+        number integer not null,
+        entry text not null,
+        schema integer not null,
+        primary key (tenant_id, task_id, number)
+    );"],
+};

@@ -1,0 +1,226 @@
+//! What one work session works with: the folder and its snapshots, the guarded files, the trial application, the tools.
+//! It is live and made anew in every process; what happened is in the execution's recorded steps.
+//!
+//! Invariant 4, the harness's half: before a step changes the folder, the folder equals what the last recorded step left
+//! ([`Sitting::settle`]).
+
+use std::{
+    fs,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use longhaul_core::{EventDraft, TaskScope};
+use longhaul_durable::{Effect, NodeContext, NodeError, StepError};
+use longhaul_store::StoreError;
+use longhaul_tools::{ShellTool, ToolRegistry, browser::BrowserTool, files, sandbox::Sandbox};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    application::{Launch, Trial},
+    environment::Harness,
+    error::HarnessError,
+    features::{self, Feature},
+    git::Git,
+    history::{self, SessionEntry},
+    project::Project,
+    projections::{Projections, Undone},
+    work_tree::{TreeId, WorkTree},
+};
+
+/// One work session's live parts.
+pub(crate) struct Sitting<'a> {
+    pub(crate) harness: &'a Harness,
+    pub(crate) ctx: &'a NodeContext,
+    /// Its number; 0 for the initializer.
+    pub(crate) session: u32,
+    pub(crate) git: Git,
+    pub(crate) work_tree: WorkTree,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) launch: Launch,
+    pub(crate) trial: Trial,
+    pub(crate) registry: ToolRegistry,
+    project: Mutex<Project>,
+    projections: Mutex<Projections>,
+    tree: Mutex<Option<TreeId>>,
+}
+
+/// The canonical rows of a project.
+#[derive(Debug, Clone)]
+pub(crate) struct Rows {
+    pub(crate) features: Vec<Feature>,
+    pub(crate) sessions: Vec<SessionEntry>,
+}
+
+impl<'a> Sitting<'a> {
+    /// Opens the folder for a session.
+    pub(crate) async fn open(
+        harness: &'a Harness,
+        ctx: &'a NodeContext,
+        project: Project,
+        session: u32,
+    ) -> Result<Self, NodeError> {
+        let place = harness.task_dir(&project.owner.task);
+        let data_dir = place.join("trial-data");
+        fs::create_dir_all(&data_dir)
+            .map_err(|source| NodeError::gave_up(HarnessError::Folder { path: data_dir.clone(), source }))?;
+        let git = Git::of_project(&project.dir);
+        git.init().await.map_err(NodeError::gave_up)?;
+        git.clear_stale_locks();
+        let snapshots = place.join("snapshots.git");
+        let work_tree = WorkTree::open(&project.dir, &snapshots).await.map_err(NodeError::gave_up)?;
+        let sandbox = harness.open_sandbox(project.dir.clone(), place.join("run")).map_err(NodeError::gave_up)?;
+        let launch = Launch {
+            sandbox: sandbox.clone(),
+            port: harness.settings.app_port,
+            boot_timeout: harness.settings.boot_timeout,
+        };
+        let trial = Trial::new(launch.clone(), data_dir);
+        let registry = registry(harness, &sandbox, &trial, &project)?;
+        let rows = rows(harness, &project.owner).await?;
+        let projections = Projections::render(&project, &rows.features, &rows.sessions);
+        Ok(Self {
+            harness,
+            ctx,
+            session,
+            git,
+            work_tree,
+            sandbox,
+            launch,
+            trial,
+            registry,
+            project: Mutex::new(project),
+            projections: Mutex::new(projections),
+            tree: Mutex::new(None),
+        })
+    }
+
+    pub(crate) fn project(&self) -> Project {
+        lock(&self.project).clone()
+    }
+
+    pub(crate) fn owner(&self) -> TaskScope {
+        lock(&self.project).owner.clone()
+    }
+
+    pub(crate) fn change_project(&self, change: impl FnOnce(&mut Project)) {
+        change(&mut lock(&self.project));
+    }
+
+    /// What the last recorded step left in the folder.
+    pub(crate) fn tree(&self) -> Option<TreeId> {
+        lock(&self.tree).clone()
+    }
+
+    /// A recorded step left this in the folder.
+    pub(crate) fn left(&self, tree: TreeId) {
+        *lock(&self.tree) = Some(tree);
+    }
+
+    /// The canonical rows, as they are now.
+    pub(crate) async fn rows(&self) -> Result<Rows, NodeError> {
+        rows(self.harness, &self.owner()).await
+    }
+
+    /// Reads the canonical rows again and renders the guarded files from them.
+    pub(crate) async fn refresh(&self) -> Result<Rows, NodeError> {
+        let rows = self.rows().await?;
+        let rendered = Projections::render(&self.project(), &rows.features, &rows.sessions);
+        *lock(&self.projections) = rendered;
+        Ok(rows)
+    }
+
+    /// Makes the folder what the last recorded step left, with the guarded files as the store has them, and hands it to
+    /// the sandbox's user.
+    pub(crate) async fn settle(&self) -> Result<(), StepError> {
+        if let Some(tree) = self.tree() {
+            let undone = self.work_tree.ensure(&tree).await.map_err(StepError::from)?;
+            if undone {
+                tracing::info!(tree = tree.as_str(), "put the folder back to where the interrupted step started");
+            }
+        }
+        self.restore_guarded()?;
+        self.hand_to_sandbox()
+    }
+
+    /// Puts the guarded files back; tells which were changed.
+    pub(crate) fn restore_guarded(&self) -> Result<Vec<Undone>, StepError> {
+        let projections = lock(&self.projections).clone();
+        let dir = lock(&self.project).dir.clone();
+        projections.restore(&dir).map_err(StepError::from)
+    }
+
+    /// Replaces the guarded files' wanted contents.
+    pub(crate) fn guard(&self, projections: Projections) {
+        *lock(&self.projections) = projections;
+    }
+
+    /// Makes the folder's files belong to the user whom commands run as.
+    pub(crate) fn hand_to_sandbox(&self) -> Result<(), StepError> {
+        self.sandbox.prepare_project().map_err(StepError::from)
+    }
+
+    /// The folder as it is, after a step changed it.
+    pub(crate) async fn snapshot(&self) -> Result<TreeId, StepError> {
+        self.work_tree.snapshot().await.map_err(StepError::from)
+    }
+
+    /// Runs a recorded step whose result may cause events, committed with it.
+    pub(crate) async fn record<T, W, E>(&self, name: &str, work: W, events: E) -> Result<T, NodeError>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        W: Future<Output = Result<T, StepError>> + Send,
+        E: FnOnce(&T) -> Vec<EventDraft> + Send + 'static,
+    {
+        self.record_with(name, work, events, |_, _| Ok(())).await
+    }
+
+    /// Runs a recorded step with events and rows, all in one transaction.
+    pub(crate) async fn record_with<T, W, E, C>(&self, name: &str, work: W, events: E, rows: C) -> Result<T, NodeError>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        W: Future<Output = Result<T, StepError>> + Send,
+        E: FnOnce(&T) -> Vec<EventDraft> + Send + 'static,
+        C: FnOnce(&mut longhaul_store::Tx<'_>, &T) -> Result<(), StoreError> + Send + 'static,
+    {
+        let owner = self.owner();
+        let execution = self.ctx.execution().clone();
+        let step = self.ctx.step_id(name).within();
+        self.ctx
+            .step_tx(name, Effect::Pure, work, move |tx, result| {
+                rows(tx, result)?;
+                for event in events(result) {
+                    tx.append_event(&owner, Some(&execution), Some(&step), event)?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    /// Ends what is live.
+    pub(crate) async fn close(&self) {
+        self.trial.stop().await;
+    }
+}
+
+async fn rows(harness: &Harness, owner: &TaskScope) -> Result<Rows, NodeError> {
+    let owner = owner.clone();
+    let read = harness
+        .store
+        .read::<_, StoreError>(move |read| {
+            Ok(Rows { features: features::all(read, &owner)?, sessions: history::all(read, &owner)? })
+        })
+        .await;
+    Ok(read?)
+}
+
+fn registry(harness: &Harness, sandbox: &Sandbox, trial: &Trial, project: &Project) -> Result<ToolRegistry, NodeError> {
+    let folder = |source| NodeError::gave_up(HarnessError::Folder { path: project.dir.clone(), source });
+    let mut tools = files::tools(&project.dir).map_err(folder)?;
+    tools.push(Arc::new(ShellTool::new(sandbox.clone(), trial.slot())));
+    tools.push(Arc::new(BrowserTool::new(harness.browser.clone(), trial.address())));
+    ToolRegistry::new(tools).map_err(NodeError::gave_up)
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,336 @@
+//! One verification of one feature: the application afresh, a real browser, the locked checks, and evidence that is kept.
+//!
+//! Invariant 1 lives here: a [`RecordedVerdict`] is made only from what the verifier saw (or from the fact that the
+//! application did not start, which is never a pass), and nothing else can change `passes`.
+
+use longhaul_core::{Ambient, Digest, FeatureId, TaskScope, VerdictId};
+use longhaul_durable::StepError;
+use longhaul_store::{ReadTx, StoreError, Tx, values};
+use longhaul_workspace::{Kind, NewRecord, RecordRef, Relation, StagedRecord, WorkspaceError, link};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    application::FlowApp,
+    environment::Harness,
+    features::Feature,
+    project::Project,
+    verifier::{Flow, Verdict, Verifier, VerifyError},
+};
+
+const SCHEMA: i64 = 1;
+
+/// Why a verification was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Occasion {
+    /// The agent claimed success.
+    Claim,
+    /// A sample at the start of a session.
+    Regression,
+    /// All features, before the project counts as done.
+    FinalCheck,
+    /// Somebody asked.
+    OnDemand,
+}
+
+impl Occasion {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Claim => "claim",
+            Self::Regression => "regression",
+            Self::FinalCheck => "final_check",
+            Self::OnDemand => "on_demand",
+        }
+    }
+}
+
+/// A sentence that was not fulfilled, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Number of the sentence, from 1; 0 when the application did not start.
+    pub step: usize,
+    /// The sentence.
+    pub sentence: String,
+    /// The check, as JSON.
+    pub check: String,
+    /// What was seen instead.
+    pub reason: String,
+}
+
+/// One kept piece of evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// What it shows.
+    pub summary: String,
+    /// Where it is kept.
+    pub record: RecordRef,
+    /// Its media type.
+    pub media_type: String,
+}
+
+/// A verdict bound to its evidence, the tree that was verified and the digest of the checks. Only this module makes one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RecordedVerdict {
+    id: VerdictId,
+    feature: FeatureId,
+    occasion: Occasion,
+    checks_hash: Digest,
+    tree: String,
+    refusal: Option<Refusal>,
+    evidence: Vec<Evidence>,
+    elapsed_ms: u64,
+    #[serde(skip)]
+    staged: Vec<StagedRecord>,
+}
+
+impl RecordedVerdict {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &VerdictId {
+        &self.id
+    }
+
+    /// The feature it is about.
+    #[must_use]
+    pub fn feature(&self) -> &FeatureId {
+        &self.feature
+    }
+
+    /// Whether every sentence was fulfilled.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.refusal.is_none()
+    }
+
+    /// What was not fulfilled.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&Refusal> {
+        self.refusal.as_ref()
+    }
+
+    /// What was not fulfilled, in one sentence; empty for a pass.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        self.refusal.as_ref().map_or_else(String::new, |r| {
+            if r.step == 0 { r.reason.clone() } else { format!("step {} \"{}\": {}", r.step, r.sentence, r.reason) }
+        })
+    }
+
+    /// The tree that was verified.
+    #[must_use]
+    pub fn tree(&self) -> &str {
+        &self.tree
+    }
+
+    /// What was kept.
+    #[must_use]
+    pub fn evidence(&self) -> &[Evidence] {
+        &self.evidence
+    }
+
+    /// How long it took.
+    #[must_use]
+    pub fn elapsed_ms(&self) -> u64 {
+        self.elapsed_ms
+    }
+
+    /// Writes the verdict, its evidence and the links between them.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub(crate) fn commit(
+        &self,
+        tx: &mut Tx<'_>,
+        owner: &TaskScope,
+        session: u32,
+        commit: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let json = serde_json::to_string(self).map_err(StoreError::record("verdict", &self.id))?;
+        let now = tx.now();
+        tx.execute(
+            "insert into verdicts (tenant_id, task_id, verdict_id, feature_id, session, purpose, passed, commit_id,
+                 tree_id, checks_hash, verdict, at, schema)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            &values![
+                &owner.scope.tenant,
+                &owner.task,
+                &self.id,
+                &self.feature,
+                session,
+                self.occasion.name(),
+                self.passed(),
+                commit,
+                &self.tree,
+                &self.checks_hash,
+                json,
+                now,
+                SCHEMA,
+            ],
+        )?;
+        for record in &self.staged {
+            record.commit(tx)?;
+            link(tx, &owner.scope, record.reference().id.as_str(), Relation::Verifies, self.id.as_str())?;
+        }
+        Ok(())
+    }
+}
+
+/// A stored verdict with its place in time.
+#[derive(Debug, Clone)]
+pub struct StoredVerdict {
+    /// The verdict.
+    pub verdict: RecordedVerdict,
+    /// Session in which it was reached.
+    pub session: u32,
+    /// Commit it is bound to; for a claim the commit made because of it.
+    pub commit: Option<String>,
+    /// When.
+    pub at: longhaul_core::TimeMs,
+}
+
+/// Binds the verdict of an accepted claim to the commit that was made of what it saw.
+pub(crate) fn bind_commit(
+    tx: &mut Tx<'_>,
+    owner: &TaskScope,
+    verdict: &VerdictId,
+    commit: &str,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "update verdicts set commit_id = ?4 where tenant_id = ?1 and task_id = ?2 and verdict_id = ?3",
+        &values![&owner.scope.tenant, &owner.task, verdict, commit],
+    )?;
+    Ok(())
+}
+
+/// All verdicts of the task, oldest first.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn all(read: &ReadTx<'_>, owner: &TaskScope) -> Result<Vec<StoredVerdict>, StoreError> {
+    read.query(
+        "select verdict_id, verdict, session, commit_id, at from verdicts
+         where tenant_id = ?1 and task_id = ?2 order by at, verdict_id",
+        &values![&owner.scope.tenant, &owner.task],
+        |row| {
+            let id: VerdictId = row.get(0)?;
+            Ok(StoredVerdict {
+                verdict: serde_json::from_str(row.text(1)?).map_err(StoreError::record("verdict", id))?,
+                session: row.get(2)?,
+                commit: row.get(3)?,
+                at: row.get(4)?,
+            })
+        },
+    )
+}
+
+/// What a verification works on.
+pub(crate) struct Subject<'a> {
+    pub(crate) project: &'a Project,
+    pub(crate) feature: &'a Feature,
+    pub(crate) tree: &'a str,
+    pub(crate) occasion: Occasion,
+}
+
+/// Verifies one feature. A browser that cannot be used is an error, never a verdict.
+pub(crate) async fn verify(
+    harness: &Harness,
+    launch: &crate::application::Launch,
+    subject: Subject<'_>,
+) -> Result<RecordedVerdict, StepError> {
+    let started = tokio::time::Instant::now();
+    let scratch = harness.task_dir(&subject.project.owner.task).join("flows");
+    std::fs::create_dir_all(&scratch).map_err(StepError::from)?;
+    let mut app = match FlowApp::start(launch.clone(), &scratch).await {
+        Ok(app) => app,
+        Err(why) => {
+            let refusal = Refusal {
+                step: 0,
+                sentence: String::new(),
+                check: String::new(),
+                reason: format!("the application does not start: {why}"),
+            };
+            return Ok(verdict_of(&harness.ambient, &subject, Some(refusal), started.elapsed()));
+        }
+    };
+    let seen = drive(harness, &subject, &mut app).await;
+    app.stop().await;
+    let seen = seen.map_err(StepError::from)?;
+    let refusal = seen.failure().map(|failure| Refusal {
+        step: failure.step_index,
+        sentence: failure.sentence.clone(),
+        check: failure.check_json.clone(),
+        reason: failure.reason.clone(),
+    });
+    let mut verdict = verdict_of(&harness.ambient, &subject, refusal, started.elapsed());
+    keep_evidence(harness, &subject, seen, &mut verdict).await.map_err(StepError::from)?;
+    Ok(verdict)
+}
+
+/// Carries the flow out, a second time with a new browser when the first died under it.
+async fn drive(harness: &Harness, subject: &Subject<'_>, app: &mut FlowApp) -> Result<Verdict, VerifyError> {
+    let flow = Flow {
+        feature: subject.feature.id().clone(),
+        steps: subject.feature.definition.steps.clone(),
+        checks: subject.feature.definition.checks.clone(),
+    };
+    let limits = crate::verifier::Limits { flow: harness.settings.flow_timeout, ..Default::default() };
+    let first = Verifier::new(harness.browser.get().await?).verify(&flow, app, &limits).await;
+    match first {
+        Err(VerifyError::Browser(_)) => {
+            tracing::warn!(feature = %flow.feature, "the browser died during a verification; starting it again");
+            harness.browser.close().await;
+            Verifier::new(harness.browser.get().await?).verify(&flow, app, &limits).await
+        }
+        decided => decided,
+    }
+}
+
+fn verdict_of(
+    ambient: &Ambient,
+    subject: &Subject<'_>,
+    refusal: Option<Refusal>,
+    elapsed: std::time::Duration,
+) -> RecordedVerdict {
+    RecordedVerdict {
+        id: VerdictId::from_body(&ambient.ids.body()),
+        feature: subject.feature.id().clone(),
+        occasion: subject.occasion,
+        checks_hash: subject.feature.definition.checks_hash,
+        tree: subject.tree.to_owned(),
+        refusal,
+        evidence: Vec::new(),
+        elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+        staged: Vec::new(),
+    }
+}
+
+/// Puts screenshots and the log of the flow on disk. A regression that passed keeps only its last picture.
+async fn keep_evidence(
+    harness: &Harness,
+    subject: &Subject<'_>,
+    seen: Verdict,
+    verdict: &mut RecordedVerdict,
+) -> Result<(), WorkspaceError> {
+    let all_pictures = subject.occasion == Occasion::Claim || !verdict.passed();
+    let (log, pictures) = seen.into_evidence();
+    let from = if all_pictures { 0 } else { pictures.len().saturating_sub(1) };
+    let mut pieces = vec![("the flow's log: steps, console, network".to_owned(), "application/json", log)];
+    pieces.extend(pictures.into_iter().skip(from).map(|(summary, png)| (summary, "image/png", png)));
+    for (summary, media_type, content) in pieces {
+        let about = NewRecord {
+            collection: "evidence".to_owned(),
+            kind: Kind::Evidence,
+            media_type: media_type.to_owned(),
+            summary: format!("{}: {summary}", verdict.feature),
+            source: format!("verifier, {}", verdict.id),
+        };
+        let staged = harness.workspace.stage(&subject.project.owner, about, &content).await?;
+        verdict.evidence.push(Evidence {
+            summary,
+            record: staged.reference().clone(),
+            media_type: media_type.to_owned(),
+        });
+        verdict.staged.push(staged);
+    }
+    Ok(())
+}

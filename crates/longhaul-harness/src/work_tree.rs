@@ -1,0 +1,86 @@
+//! Snapshots of the project's folder, so that a step interrupted in the middle starts again from where it started.
+//!
+//! A snapshot is a git tree in a repository of the harness's own, beside the store and outside everything the sandbox
+//! sees; ignored files are not part of it. Invariant: before a step that may change the folder runs, the folder equals
+//! the tree its predecessor left ([`WorkTree::ensure`]); what a killed step did half is thereby undone.
+
+use std::path::Path;
+
+use tokio::sync::Mutex;
+
+use crate::git::{Git, GitError};
+
+/// Id of a snapshot: a git tree.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct TreeId(String);
+
+impl TreeId {
+    /// The tree's hexadecimal id.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The folder and its snapshots.
+#[derive(Debug)]
+pub struct WorkTree {
+    git: Git,
+    /// What the folder is known to equal in this process; none before the first look.
+    current: Mutex<Option<TreeId>>,
+}
+
+impl WorkTree {
+    /// The snapshots of `project`, kept in `git_dir`.
+    ///
+    /// # Errors
+    /// When git is missing or the folder cannot be written.
+    pub async fn open(project: &Path, git_dir: &Path) -> Result<Self, GitError> {
+        let git = Git::beside(project, git_dir);
+        if !git_dir.join("HEAD").exists() {
+            std::fs::create_dir_all(git_dir).map_err(GitError::Missing)?;
+            git.run(&["init", "--quiet"]).await?;
+        }
+        git.clear_stale_locks();
+        Ok(Self { git, current: Mutex::new(None) })
+    }
+
+    /// Takes a snapshot of the folder as it is.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub async fn snapshot(&self) -> Result<TreeId, GitError> {
+        let mut current = self.current.lock().await;
+        let tree = self.take().await?;
+        *current = Some(tree.clone());
+        Ok(tree)
+    }
+
+    /// Makes the folder equal this snapshot, if it is not known to already. Returns whether anything had to be undone.
+    ///
+    /// # Errors
+    /// When the snapshot is gone or git fails.
+    pub async fn ensure(&self, tree: &TreeId) -> Result<bool, GitError> {
+        let mut current = self.current.lock().await;
+        if current.as_ref() == Some(tree) {
+            return Ok(false);
+        }
+        let found = self.take().await?;
+        if found != *tree {
+            self.git.run(&["read-tree", "--reset", "-u", tree.as_str()]).await?;
+        }
+        *current = Some(tree.clone());
+        Ok(found != *tree)
+    }
+
+    /// Says that something outside this type changed the folder.
+    pub async fn forget(&self) {
+        *self.current.lock().await = None;
+    }
+
+    async fn take(&self) -> Result<TreeId, GitError> {
+        self.git.run(&["add", "--all"]).await?;
+        Ok(TreeId(self.git.run(&["write-tree"]).await?.trim().to_owned()))
+    }
+}

@@ -1,0 +1,72 @@
+//! The chat model of a run: a service of the user's, or a cassette that this process serves to its own client.
+
+use std::sync::Arc;
+
+use longhaul_model::{
+    CallLimits, Cassette, CassetteServer, CassetteServerSettings, ChatModel, OpenAiChat, OpenAiSettings, Secret,
+};
+
+use crate::{
+    Longhaul, LonghaulError,
+    settings::ModelSpec,
+};
+
+/// The scripted model's side of `longhaul demo`.
+pub const DEMO_CASSETTE: &str = include_str!("../../../demo/chat.cassette.toml");
+
+/// A connected model. The cassette's server, where there is one, lives as long.
+pub(crate) struct Connected {
+    pub(crate) model: Arc<dyn ChatModel>,
+    pub(crate) server: Option<CassetteServer>,
+}
+
+impl Longhaul {
+    /// Connects to the model: the one named by flag, environment or file, else the one the project was begun with.
+    pub(crate) async fn connect(
+        &self,
+        begun_with: Option<(&str, Option<&str>)>,
+    ) -> Result<(Connected, ModelSpec), LonghaulError> {
+        let stored = begun_with.and_then(|(spec, _)| ModelSpec::parse(spec));
+        let spec = self.settings.model.spec.clone().or(stored).ok_or(LonghaulError::NoModel)?;
+        let connected = match &spec {
+            ModelSpec::OpenAi(name) => self.service(name, begun_with.and_then(|(_, url)| url))?,
+            ModelSpec::Cassette(file) => self.cassette(Cassette::load(file)?).await?,
+            ModelSpec::CassetteDemo => self.cassette(Cassette::parse(DEMO_CASSETTE, "the demo's cassette")?).await?,
+        };
+        Ok((connected, spec))
+    }
+
+    fn service(&self, name: &str, begun_at: Option<&str>) -> Result<Connected, LonghaulError> {
+        let given = &self.settings.model;
+        let chosen = self.settings.origins.contains_key("model.base_url");
+        let base_url = if chosen { given.base_url.clone() } else { begun_at.unwrap_or(&given.base_url).to_owned() };
+        let api_key = given.api_key.as_ref().map(|key| Secret::new(key.expose()));
+        if api_key.is_none() && base_url.starts_with(OpenAiSettings::DEFAULT_BASE_URL) {
+            return Err(LonghaulError::NoKey { base_url });
+        }
+        let settings = OpenAiSettings {
+            base_url,
+            api_key,
+            window_tokens: given.window_tokens,
+            limits: CallLimits { idle_ms_max: given.idle_seconds_max * 1_000, ..CallLimits::default() },
+            ..OpenAiSettings::new(name)
+        };
+        Ok(Connected { model: Arc::new(OpenAiChat::new(settings, &self.ambient)?), server: None })
+    }
+
+    async fn cassette(&self, cassette: Cassette) -> Result<Connected, LonghaulError> {
+        let name = cassette.model().to_owned();
+        let key = Secret::random(self.ambient.rng.as_ref());
+        let log = std::env::var_os("LONGHAUL_CASSETTE_LOG").map(Into::into);
+        let server_settings = CassetteServerSettings { api_key: Some(key.clone()), log, ..Default::default() };
+        let server = CassetteServer::start(cassette, server_settings, &self.ambient).await?;
+        let settings = OpenAiSettings {
+            base_url: server.base_url(),
+            api_key: Some(key),
+            api_key_source: "the cassette server of this process".to_owned(),
+            window_tokens: self.settings.model.window_tokens,
+            ..OpenAiSettings::new(&name)
+        };
+        Ok(Connected { model: Arc::new(OpenAiChat::new(settings, &self.ambient)?), server: Some(server) })
+    }
+}

@@ -1,0 +1,237 @@
+//! The public error: what failed, of which kind it is, and what to do next.
+
+use std::path::PathBuf;
+
+use longhaul_durable::{DurableError, GraphError, NodeError};
+use longhaul_harness::{GitError, HarnessError, VerifyError};
+use longhaul_memory::EmbedError;
+use longhaul_model::{CassetteError, CassetteServerError, ModelError};
+use longhaul_store::{LeaseError, StoreError};
+use longhaul_tools::{browser::BrowserError, sandbox::SandboxError};
+use longhaul_workspace::WorkspaceError;
+
+/// Who can do something about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The command makes no sense as given: another folder, flag or setting is needed.
+    Usage,
+    /// The machine lacks something; `longhaul doctor` says what.
+    Environment,
+    /// The same command may succeed later.
+    Retry,
+    /// Anything else.
+    Failed,
+}
+
+/// Why something that the library was asked for did not happen. Nothing recorded is lost.
+#[derive(Debug, thiserror::Error)]
+pub enum LonghaulError {
+    /// The folder has no project.
+    #[error("{dir} is not a longhaul project; begin one with `longhaul init \"your request\" --dir {dir}`")]
+    NotAProject {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// A new project needs an empty folder.
+    #[error("{dir} is not empty; name a new folder, for example `--dir {dir}-2`")]
+    FolderNotEmpty {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// The folder is somebody's git repository.
+    #[error("{dir} is a git repository already; name a new folder, for example `--dir {dir}-app`")]
+    FolderIsRepository {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// The folder already has a plan.
+    #[error("{dir} is already planned ({features} features); go on with `longhaul run --dir {dir}`")]
+    AlreadyPlanned {
+        /// The folder.
+        dir: PathBuf,
+        /// How many features it has.
+        features: usize,
+    },
+    /// The plan is not locked yet.
+    #[error("{dir} has no plan yet; finish it with `longhaul init --dir {dir}` and the same request")]
+    NotPlanned {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// A folder cannot be used.
+    #[error("cannot use the folder {dir}; name one that you can write to")]
+    Folder {
+        /// The folder.
+        dir: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    /// The request is empty.
+    #[error("the request is empty; say in a sentence what to build: `longhaul init \"a page that …\" --dir app`")]
+    EmptyRequest,
+    /// Nobody named a model.
+    #[error(
+        "no model is named; add `--model openai:NAME` (and `--base-url URL` for a service of your own), or set OPENAI_MODEL; `longhaul demo` needs none"
+    )]
+    NoModel,
+    /// The model's service needs a key.
+    #[error("no key for {base_url}; set OPENAI_API_KEY (in the environment, or in .env of the folder you run in)")]
+    NoKey {
+        /// The service.
+        base_url: String,
+    },
+    /// Another process works on the project.
+    #[error("another longhaul works on this project: {0}; wait for it, or end it, then run the command again")]
+    Busy(#[source] LeaseError),
+    /// git cannot be used.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The execution could not be started or resumed.
+    #[error(transparent)]
+    Durable(DurableError),
+    /// The harness's graph is malformed: a defect.
+    #[error("the harness's graph is malformed; this is a defect, please report it")]
+    Graph(#[from] GraphError),
+    /// The run stopped in the middle of something.
+    #[error("stopped: {why}; after mending that, `longhaul run --dir {dir}` goes on where it stopped")]
+    Stopped {
+        /// The project's folder.
+        dir: PathBuf,
+        /// The innermost reasons, joined.
+        why: String,
+        /// Who can do something about it.
+        kind: ErrorKind,
+        /// The failure itself.
+        #[source]
+        source: NodeError,
+    },
+    /// Acts with an unknown outcome wait for a person.
+    #[error("{count} acts on the outside world have an unknown outcome; nothing was repeated")]
+    Unreconciled {
+        /// How many.
+        count: usize,
+    },
+    /// The embedding model cannot be used.
+    #[error(transparent)]
+    Embedding(#[from] EmbedError),
+    /// The model cannot be used.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The cassette cannot be read.
+    #[error(transparent)]
+    Cassette(#[from] CassetteError),
+    /// The cassette cannot be served.
+    #[error(transparent)]
+    CassetteServer(#[from] CassetteServerError),
+    /// A verification on demand failed.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    /// A record cannot be read.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// The program cannot find itself.
+    #[error("cannot find this program's own file, which the sandbox needs; install longhaul as a file that can be read")]
+    NoProgram(#[source] std::io::Error),
+}
+
+impl From<LeaseError> for LonghaulError {
+    fn from(error: LeaseError) -> Self {
+        Self::from(DurableError::Lease(error))
+    }
+}
+
+impl From<DurableError> for LonghaulError {
+    fn from(error: DurableError) -> Self {
+        match error {
+            DurableError::Lease(held @ LeaseError::Held { .. }) => Self::Busy(held),
+            DurableError::Store(store) => Self::Store(store),
+            other => Self::Durable(other),
+        }
+    }
+}
+
+impl LonghaulError {
+    /// A node's failure, told from its innermost cause.
+    pub(crate) fn stopped(dir: PathBuf, error: NodeError) -> Self {
+        let why = chain(&error);
+        Self::Stopped { dir, why, kind: kind_of(&error), source: error }
+    }
+
+    /// Who can do something about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotAProject { .. }
+            | Self::FolderNotEmpty { .. }
+            | Self::FolderIsRepository { .. }
+            | Self::AlreadyPlanned { .. }
+            | Self::NotPlanned { .. }
+            | Self::Folder { .. }
+            | Self::EmptyRequest
+            | Self::NoModel
+            | Self::Cassette(_)
+            | Self::NoKey { .. } => ErrorKind::Usage,
+            Self::Busy(_) => ErrorKind::Retry,
+            Self::Embedding(_) | Self::NoProgram(_) => ErrorKind::Environment,
+            Self::Git(GitError::Missing(_)) => ErrorKind::Environment,
+            Self::Verify(VerifyError::Sandbox(_)) => ErrorKind::Environment,
+            Self::Verify(VerifyError::NoSuchFeature { .. }) => ErrorKind::Usage,
+            Self::Verify(VerifyError::Undecided(source)) => kind_of(source.as_ref()),
+            Self::Stopped { kind, .. } => *kind,
+            Self::Git(_)
+            | Self::Store(_)
+            | Self::Durable(_)
+            | Self::Graph(_)
+            | Self::Unreconciled { .. }
+            | Self::Model(_)
+            | Self::CassetteServer(_)
+            | Self::Verify(_)
+            | Self::Workspace(_) => ErrorKind::Failed,
+        }
+    }
+}
+
+/// The kind of an error by what lies beneath it.
+fn kind_of(error: &(dyn std::error::Error + 'static)) -> ErrorKind {
+    let mut next = Some(error);
+    while let Some(current) = next {
+        if current.is::<BrowserError>() || current.is::<SandboxError>() || current.is::<EmbedError>() {
+            return ErrorKind::Environment;
+        }
+        if matches!(current.downcast_ref::<GitError>(), Some(GitError::Missing(_))) {
+            return ErrorKind::Environment;
+        }
+        if let Some(model) = current.downcast_ref::<ModelError>() {
+            return match model.kind() {
+                longhaul_model::ErrorKind::Retry => ErrorKind::Retry,
+                longhaul_model::ErrorKind::FixInput | longhaul_model::ErrorKind::Operator => ErrorKind::Usage,
+            };
+        }
+        if current.is::<HarnessError>() {
+            return ErrorKind::Failed;
+        }
+        next = current.source();
+    }
+    ErrorKind::Failed
+}
+
+/// The causes of a failure without the wrappers that only say where it happened.
+fn chain(error: &NodeError) -> String {
+    let wrapper = matches!(error, NodeError::Step { .. } | NodeError::GaveUp { .. });
+    let mut parts: Vec<String> = Vec::new();
+    let mut next: Option<&(dyn std::error::Error + 'static)> =
+        if wrapper { std::error::Error::source(error) } else { Some(error) };
+    while let Some(current) = next {
+        let text = current.to_string();
+        // A transparent wrapper repeats its cause's words.
+        if parts.last() != Some(&text) {
+            parts.push(text);
+        }
+        next = current.source();
+    }
+    parts.join(": ")
+}
+

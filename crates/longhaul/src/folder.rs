@@ -1,0 +1,81 @@
+//! Which folder a project may begin in, and which project a folder holds.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use longhaul_harness::project::{self, Project};
+use longhaul_store::StoreError;
+
+use crate::{Longhaul, LonghaulError};
+
+impl Longhaul {
+    /// The project in this folder. A project whose folder was moved is found by the task that its files name.
+    pub(crate) async fn project(&self, dir: &Path) -> Result<Project, LonghaulError> {
+        let absolute = absolute(dir)?;
+        let found = match self.project_at(&absolute).await? {
+            Some(project) => Some(project),
+            None => self.moved_project(&absolute).await?,
+        };
+        found.ok_or_else(|| LonghaulError::NotAProject { dir: dir.to_owned() })
+    }
+
+    pub(crate) async fn project_at(&self, dir: &Path) -> Result<Option<Project>, LonghaulError> {
+        let (scope, wanted, trace) = (self.scope.clone(), dir.to_owned(), self.trace.clone());
+        let mut found = self.store.read::<_, StoreError>(move |read| project::in_dir(read, &scope, &wanted)).await?;
+        if let Some(project) = &mut found {
+            project.owner.trace = trace;
+        }
+        Ok(found)
+    }
+
+    async fn moved_project(&self, dir: &Path) -> Result<Option<Project>, LonghaulError> {
+        let Some(task) = named_task(dir) else { return Ok(None) };
+        let (scope, trace) = (self.scope.clone(), self.trace.clone());
+        let found = self.store.read::<_, StoreError>(move |read| project::with_task(read, &scope, &task)).await?;
+        let Some(mut project) = found else { return Ok(None) };
+        // A copy does not take the original's project over.
+        if project.dir.exists() {
+            return Ok(None);
+        }
+        project.dir = dir.to_owned();
+        project.owner.trace = trace;
+        let moved = project.clone();
+        self.store.write::<_, StoreError>(move |tx| moved.save(tx)).await?;
+        Ok(Some(project))
+    }
+}
+
+/// The task named by the folder's own files.
+fn named_task(dir: &Path) -> Option<longhaul_core::TaskId> {
+    let text = fs::read_to_string(dir.join("feature_checks.json")).ok()?;
+    let value: serde_json::Value = serde_json::from_str(&text).ok()?;
+    value.get("task")?.as_str()?.parse().ok()
+}
+
+/// Makes the folder of a new project, or refuses the one there is.
+pub(crate) fn make_new(dir: &Path) -> Result<PathBuf, LonghaulError> {
+    let cannot = |source: io::Error| LonghaulError::Folder { dir: dir.to_owned(), source };
+    match fs::read_dir(dir) {
+        Ok(mut entries) => {
+            if dir.join(".git").exists() {
+                return Err(LonghaulError::FolderIsRepository { dir: dir.to_owned() });
+            }
+            if entries.next().is_some() {
+                return Err(LonghaulError::FolderNotEmpty { dir: dir.to_owned() });
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir_all(dir).map_err(cannot)?,
+        Err(error) => return Err(cannot(error)),
+    }
+    absolute(dir)
+}
+
+/// The path without links and dots; for a folder that does not exist, below its nearest existing parent.
+pub(crate) fn absolute(dir: &Path) -> Result<PathBuf, LonghaulError> {
+    dir.canonicalize().or_else(|_| std::path::absolute(dir)).map_err(|source| LonghaulError::Folder {
+        dir: dir.to_owned(),
+        source,
+    })
+}

@@ -1,0 +1,157 @@
+//! An opened home: the store with every crate's tables, and how live components are made from the settings.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use longhaul_core::{Ambient, Event, Scope, TraceId};
+use longhaul_durable::{Progress, Runtime};
+use longhaul_harness::{Harness, HarnessSettings, SandboxPlace};
+use longhaul_memory::{Embedder, Memory, MiniLm, minilm};
+use longhaul_model::ChatModel;
+use longhaul_store::{Store, StoreSettings};
+use longhaul_tools::{
+    browser::{BrowserSettings, SharedBrowser},
+    sandbox::{Network, SandboxInit, SandboxLimits, SandboxSettings},
+};
+use longhaul_workspace::Workspace;
+use tokio::sync::broadcast;
+
+use crate::{
+    LonghaulError,
+    settings::{SandboxNetwork, Settings},
+};
+
+/// The program that acts inside the sandbox.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The executable and its leading arguments.
+    pub sandbox_init: SandboxInit,
+}
+
+impl Program {
+    /// This executable, whose hidden command `sandbox-init` is [`crate::sandbox_init_main`].
+    ///
+    /// # Errors
+    /// When the operating system does not tell where it is.
+    pub fn this_one() -> Result<Self, LonghaulError> {
+        let program = std::env::current_exe().map_err(LonghaulError::NoProgram)?;
+        Ok(Self { sandbox_init: SandboxInit { program, args: vec!["sandbox-init".to_owned()] } })
+    }
+}
+
+/// Longhaul on this machine: one home, one user.
+pub struct Longhaul {
+    pub(crate) settings: Settings,
+    pub(crate) store: Store,
+    pub(crate) runtime: Runtime,
+    pub(crate) ambient: Ambient,
+    pub(crate) scope: Scope,
+    /// Joins what this opening causes.
+    pub(crate) trace: TraceId,
+    program: Program,
+}
+
+impl Longhaul {
+    /// Opens the home; makes it when it is new.
+    ///
+    /// # Errors
+    /// When the store is damaged, newer than this program, or cannot be written.
+    pub async fn open(settings: Settings, program: Program) -> Result<Self, LonghaulError> {
+        let ambient = Ambient::system();
+        let migrations = [
+            longhaul_durable::MIGRATIONS,
+            longhaul_memory::MIGRATIONS,
+            longhaul_workspace::MIGRATIONS,
+            longhaul_harness::MIGRATIONS,
+        ];
+        let store = Store::open(StoreSettings::new(&settings.home), ambient.clone(), &migrations).await?;
+        Ok(Self {
+            runtime: Runtime::new(store.clone(), ambient.clone()),
+            scope: Scope::single_user(),
+            trace: TraceId::from_body(&ambient.ids.body()),
+            store,
+            settings,
+            ambient,
+            program,
+        })
+    }
+
+    /// Events as they are committed, live.
+    #[must_use]
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.store.subscribe()
+    }
+
+    /// News of steps that begin; for showing only, nothing of it is recorded.
+    #[must_use]
+    pub fn progress(&self) -> broadcast::Receiver<Progress> {
+        self.runtime.progress()
+    }
+
+    /// The settings it was opened with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The local embedding model.
+    pub(crate) fn embedder(&self) -> Result<Arc<dyn Embedder>, LonghaulError> {
+        let models = self.settings.cache.join("models");
+        let dir = minilm::locate(self.settings.embedding.path.as_deref(), &models)?;
+        Ok(Arc::new(MiniLm::open(&dir)?))
+    }
+
+    /// The live components of the harness.
+    pub(crate) fn harness(&self, model: Arc<dyn ChatModel>, embedder: Option<Arc<dyn Embedder>>) -> Arc<Harness> {
+        let browser = BrowserSettings {
+            program: self.settings.browser.program.clone(),
+            headed: self.settings.browser.headed,
+            ..BrowserSettings::default()
+        };
+        let (limits, init) = (self.settings.sandbox.clone(), self.program.sandbox_init.clone());
+        Arc::new(Harness {
+            store: self.store.clone(),
+            ambient: self.ambient.clone(),
+            memory: Memory::new(self.store.clone(), embedder),
+            workspace: Workspace::new(self.store.clone(), self.ambient.clone()),
+            model,
+            browser: SharedBrowser::new(browser),
+            sandbox: Arc::new(move |place: SandboxPlace| {
+                let mut settings = SandboxSettings::new(place.project, place.runtime_dir, init.clone());
+                settings.readonly.extend(limits.readonly.iter().cloned());
+                settings.toolchains.clone_from(&limits.toolchains);
+                settings.path_first.clone_from(&limits.path_first);
+                settings.limits = SandboxLimits {
+                    memory_bytes_max: limits.memory_bytes_max,
+                    processes_max: limits.processes_max,
+                    ..SandboxLimits::default()
+                };
+                settings.network = match limits.network {
+                    SandboxNetwork::Loopback => Network::LoopbackOnly,
+                    SandboxNetwork::Host => Network::Host,
+                };
+                settings
+            }),
+            work_dir: self.work_dir(),
+            settings: self.harness_settings(),
+        })
+    }
+
+    fn work_dir(&self) -> PathBuf {
+        self.settings.home.join("work")
+    }
+
+    fn harness_settings(&self) -> HarnessSettings {
+        let given = &self.settings.harness;
+        HarnessSettings {
+            sessions_max: given.sessions_max,
+            turns_max: given.turns_max,
+            answer_tokens_max: self.settings.model.answer_tokens_max,
+            feature_attempts_max: given.feature_attempts_max,
+            claims_max: given.claims_max,
+            regression_sample: given.regression_sample,
+            recall_count: self.settings.memory.recall_count,
+            boot_timeout: Duration::from_secs(given.boot_seconds_max),
+            ..HarnessSettings::default()
+        }
+    }
+}

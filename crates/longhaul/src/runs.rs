@@ -1,0 +1,216 @@
+//! `init` and `run`: the harness's graph on a project's thread, until it is done, stopped or interrupted.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use longhaul_durable::{Outcome, RunOptions, StopWhen};
+use longhaul_harness::{
+    Harness, HarnessState, Phase,
+    features::{self, Feature},
+    graph,
+    history::{self, SessionEntry, SessionOutcome},
+    project::{self, NewProject, Project},
+};
+use longhaul_store::StoreError;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Longhaul, LonghaulError, connect::Connected, folder};
+
+/// What `init` is asked.
+#[derive(Debug, Clone)]
+pub struct InitRequest {
+    /// What to build, in the user's words.
+    pub request: String,
+    /// The folder to build it in: new or empty.
+    pub dir: PathBuf,
+}
+
+/// How far a run may go.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RunLimits {
+    /// Most coding sessions; the one that was interrupted counts.
+    pub sessions: Option<u32>,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// Every feature passes.
+    Done,
+    /// The plan is locked (the end of `init`).
+    Planned,
+    /// The limit of sessions is reached.
+    Limit,
+    /// What is left is parked, or waits for something parked.
+    Stuck,
+    /// It was cancelled.
+    Interrupted,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, Serialize)]
+pub struct RunReport {
+    /// The project's folder.
+    pub dir: PathBuf,
+    /// Why it ended.
+    pub ending: Ending,
+    /// Features that pass.
+    pub passing: usize,
+    /// Features in all.
+    pub total: usize,
+    /// Features put aside.
+    pub parked: usize,
+    /// Coding sessions so far.
+    pub sessions: usize,
+    /// Tokens sent so far.
+    pub prompt_tokens: u64,
+    /// Tokens received so far.
+    pub answer_tokens: u64,
+}
+
+/// The rows of a project.
+pub(crate) struct Rows {
+    pub(crate) features: Vec<Feature>,
+    pub(crate) sessions: Vec<SessionEntry>,
+}
+
+impl Rows {
+    pub(crate) fn planned(&self) -> bool {
+        self.sessions.iter().any(|entry| entry.outcome == SessionOutcome::Planned)
+    }
+
+    /// Where a new execution begins.
+    fn state(&self) -> HarnessState {
+        let sessions = self.sessions.iter().map(|entry| entry.number).max().unwrap_or(0);
+        let phase = if !self.planned() {
+            Phase::Planning
+        } else if self.features.iter().all(|f| f.standing.passes) {
+            Phase::FinalCheck
+        } else {
+            Phase::Coding
+        };
+        HarnessState { phase, sittings: 0, sessions }
+    }
+}
+
+impl Longhaul {
+    /// Plans a project in a new folder. Asked again for a folder whose planning was interrupted, it goes on there.
+    ///
+    /// # Errors
+    /// When the folder cannot take a project, or a component is missing or fails.
+    pub async fn init(&self, asked: InitRequest, cancel: CancellationToken) -> Result<RunReport, LonghaulError> {
+        if asked.request.trim().is_empty() {
+            return Err(LonghaulError::EmptyRequest);
+        }
+        let embedder = self.embedder()?;
+        let begun = self.project_at(&folder::absolute(&asked.dir)?).await?.filter(|begun| begun.dir.exists());
+        if let Some(project) = &begun {
+            let rows = self.rows(project).await?;
+            if rows.planned() {
+                return Err(LonghaulError::AlreadyPlanned { dir: asked.dir, features: rows.features.len() });
+            }
+        }
+        let stored = begun.as_ref().map(|p| (p.model.as_str(), p.base_url.as_deref()));
+        let (connected, spec) = self.connect(stored).await?;
+        let project = match begun {
+            Some(project) => project,
+            None => self.register(&asked, spec.to_string()).await?,
+        };
+        let harness = self.harness(connected.model.clone(), Some(embedder));
+        let stop: StopWhen<HarnessState> = Arc::new(|state: &HarnessState| state.phase != Phase::Planning);
+        self.drive(&project, &harness, connected, stop, cancel).await
+    }
+
+    async fn register(&self, asked: &InitRequest, model: String) -> Result<Project, LonghaulError> {
+        let chosen = self.settings.origins.contains_key("model.base_url");
+        let new = NewProject {
+            dir: folder::make_new(&asked.dir)?,
+            request: asked.request.trim().to_owned(),
+            model,
+            base_url: chosen.then(|| self.settings.model.base_url.clone()),
+        };
+        let (scope, trace) = (self.scope.clone(), self.trace.clone());
+        let mut project = self.store.write::<_, StoreError>(move |tx| project::create(tx, &scope, new)).await?;
+        project.owner.trace = trace;
+        Ok(project)
+    }
+
+    /// Goes on with a project until it is done, or a limit is reached. Planning that was interrupted is finished first.
+    ///
+    /// # Errors
+    /// When there is no project, another process works on it, or a component is missing or fails.
+    pub async fn run(
+        &self,
+        dir: &Path,
+        limits: RunLimits,
+        cancel: CancellationToken,
+    ) -> Result<RunReport, LonghaulError> {
+        let project = self.project(dir).await?;
+        let embedder = self.embedder()?;
+        let (connected, _) = self.connect(Some((&project.model, project.base_url.as_deref()))).await?;
+        let harness = self.harness(connected.model.clone(), Some(embedder));
+        let most = limits.sessions.unwrap_or(u32::try_from(harness.settings.sessions_max).unwrap_or(u32::MAX));
+        let first = self.rows(&project).await?.state().sessions;
+        let stop: StopWhen<HarnessState> =
+            Arc::new(move |state: &HarnessState| state.phase == Phase::Coding && state.sessions >= first + most);
+        self.drive(&project, &harness, connected, stop, cancel).await
+    }
+
+    async fn drive(
+        &self,
+        project: &Project,
+        harness: &Arc<Harness>,
+        connected: Connected,
+        stop: StopWhen<HarnessState>,
+        cancel: CancellationToken,
+    ) -> Result<RunReport, LonghaulError> {
+        let graph = graph(harness)?;
+        let initial = self.rows(project).await?.state();
+        let options = RunOptions { cancel, stop_when: Some(stop), ..RunOptions::default() };
+        let outcome = self.runtime.run(&graph, &project.owner, &project.thread, initial, options).await;
+        harness.browser.close().await;
+        if let Err(error) = harness.memory.index_pending().await {
+            tracing::warn!(%error, "some memories are found by keyword only until the next run");
+        }
+        if let Some(server) = connected.server {
+            server.stop().await;
+        }
+        let ending = match outcome? {
+            Outcome::Completed(state) if state.phase == Phase::Done => Ending::Done,
+            Outcome::Completed(_) => Ending::Stuck,
+            Outcome::Stopped(state) if state.sessions == 0 => Ending::Planned,
+            Outcome::Stopped(_) => Ending::Limit,
+            Outcome::Cancelled => Ending::Interrupted,
+            Outcome::NeedsReconcile(pending) => return Err(LonghaulError::Unreconciled { count: pending.len() }),
+            Outcome::Failed { error, .. } => return Err(LonghaulError::stopped(project.dir.clone(), error)),
+        };
+        let rows = self.rows(project).await?;
+        Ok(report(project, ending, &rows))
+    }
+
+    pub(crate) async fn rows(&self, project: &Project) -> Result<Rows, LonghaulError> {
+        let owner = project.owner.clone();
+        let read = self.store.read::<_, StoreError>(move |read| {
+            Ok(Rows { features: features::all(read, &owner)?, sessions: history::all(read, &owner)? })
+        });
+        Ok(read.await?)
+    }
+}
+
+fn report(project: &Project, ending: Ending, rows: &Rows) -> RunReport {
+    let count = |of: fn(&Feature) -> bool| rows.features.iter().filter(|f| of(f)).count();
+    RunReport {
+        dir: project.dir.clone(),
+        ending,
+        passing: count(|f| f.standing.passes),
+        total: rows.features.len(),
+        parked: count(|f| f.standing.parked),
+        sessions: rows.sessions.iter().filter(|entry| entry.number > 0).count(),
+        prompt_tokens: rows.sessions.iter().map(|entry| entry.prompt_tokens).sum(),
+        answer_tokens: rows.sessions.iter().map(|entry| entry.answer_tokens).sum(),
+    }
+}
