@@ -93,6 +93,12 @@ impl Global {
         Progress::new(self.json, self.style(), detail)
     }
 
+    /// For what is over: no status line.
+    pub(crate) fn quiet_progress(&self) -> Progress {
+        let detail = if self.verbose { Detail::Verbose } else { Detail::Normal };
+        Progress::new(self.json, Style { columns: None, ..self.style() }, detail)
+    }
+
     /// The settings of a command that works in `project`, with its own flags last. Notices go to standard error.
     pub(crate) fn settings(
         &self,

@@ -2,7 +2,7 @@
 
 use std::{fmt, process::ExitCode};
 
-use longhaul::settings::SettingsError;
+use longhaul::{ErrorKind, LonghaulError, settings::SettingsError};
 
 /// An exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,5 +69,9 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     if error.is::<SettingsError>() {
         return Exit::Usage;
     }
-    Exit::Failed
+    match error.downcast_ref::<LonghaulError>().map(LonghaulError::kind) {
+        Some(ErrorKind::Usage) => Exit::Usage,
+        Some(ErrorKind::Environment) => Exit::Environment,
+        Some(ErrorKind::Retry | ErrorKind::Failed) | None => Exit::Failed,
+    }
 }

@@ -4,7 +4,6 @@
 mod args;
 mod commands;
 mod exit;
-#[expect(dead_code, reason = "the commands that run sessions come with the facade")]
 mod progress;
 
 use std::{
@@ -17,6 +16,9 @@ use clap::Parser;
 use crate::{args::Cli, exit::Exit};
 
 fn main() -> ExitCode {
+    if let Some(ended) = commands::sandbox_init::if_asked(std::env::args_os()) {
+        return ended;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

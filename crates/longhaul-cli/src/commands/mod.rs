@@ -1,21 +1,49 @@
 //! One file per command. Each reads its settings, does its work and says how it ended.
 
+mod cassette;
+mod demo;
 mod doctor;
+mod init;
+mod log;
+mod run;
+pub(crate) mod sandbox_init;
+mod setup;
+mod status;
+mod verify;
+mod work;
 
 use clap::Subcommand;
 
 use crate::{args::Cli, exit::Exit};
 
-/// What can be asked for.
+/// What can be asked for, in the order of the help.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Init(init::Init),
+    Run(run::Run),
+    Status(status::StatusArgs),
+    Features(status::Features),
+    Log(log::Log),
+    Verify(verify::Verify),
+    Demo(demo::Demo),
     Doctor(doctor::Doctor),
+    Setup(setup::Setup),
+    Cassette(cassette::CassetteArgs),
 }
 
 /// Runs the command.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
     let Cli { global, command } = cli;
     match command {
+        Command::Init(command) => init::run(&global, &command),
+        Command::Run(command) => run::run(&global, &command),
+        Command::Status(command) => status::status(&global, &command),
+        Command::Features(command) => status::features(&global, &command),
+        Command::Log(command) => log::run(&global, &command),
+        Command::Verify(command) => verify::run(&global, &command),
+        Command::Demo(command) => demo::run(&global, &command),
         Command::Doctor(command) => doctor::run(&global, &command),
+        Command::Setup(command) => setup::run(&global, &command),
+        Command::Cassette(command) => cassette::run(&global, command),
     }
 }

@@ -15,7 +15,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longhaul::Event;
 
-pub(crate) use style::{Glyph, Ink, Style};
+pub(crate) use style::{Glyph, Ink, Style, count, duration, tokens};
 pub(crate) use view::Detail;
 use view::View;
 
@@ -36,7 +36,7 @@ impl Progress {
         if json {
             return Self { output: Output::Json };
         }
-        let live = (stdout().is_terminal() && stderr().is_terminal() && style.colour).then(|| status_line(style));
+        let live = (style.columns.is_some() && stderr().is_terminal() && style.colour).then(|| status_line(style));
         Self { output: Output::Lines { view: View::new(style, detail), live } }
     }
 

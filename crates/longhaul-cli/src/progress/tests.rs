@@ -18,7 +18,7 @@ fn story() -> Vec<(&'static str, serde_json::Value)> {
         ("project.initialized", json!({"features": 13, "sentences": 66, "commit": "1a2b3c4d5e6f"})),
         (
             "session.ended",
-            json!({"session": 0, "outcome": "done", "prompt_tokens": 3000, "answer_tokens": 1200, "ms": 900}),
+            json!({"session": 0, "outcome": "planned", "prompt_tokens": 3000, "answer_tokens": 1200, "ms": 900}),
         ),
         (
             "session.started",
@@ -46,7 +46,7 @@ fn story() -> Vec<(&'static str, serde_json::Value)> {
         ("feature.passed", json!({"feature": "F04", "commit": "99ff99ff99ff", "verdict": "vd", "ms": 2345})),
         (
             "session.ended",
-            json!({"session": 4, "outcome": "passed", "prompt_tokens": 17000, "answer_tokens": 900, "ms": 9000}),
+            json!({"session": 4, "outcome": "verified", "prompt_tokens": 17000, "answer_tokens": 900, "ms": 9000}),
         ),
         (
             "run.finished",

@@ -78,6 +78,8 @@ impl View {
             "tamper.undone" => self.tampered(data),
             "claim.refused" => self.refused(data),
             "feature.passed" => self.passed(data),
+            "final_check.started" => self.final_check(data),
+            "changes.set_aside" => self.one(Glyph::Notice, "unfinished changes are kept aside as a patch"),
             "run.finished" => self.finished(data),
             _ => Vec::new(),
         }
@@ -122,6 +124,14 @@ impl View {
         vec![String::new(), line.trim_end().to_owned()]
     }
 
+    fn final_check(&mut self, data: &Value) -> Vec<String> {
+        self.in_session = true;
+        "Final check".clone_into(&mut self.headline);
+        let title = self.style.paint(Ink::Strong, "Final check");
+        let what = format!("{} once more, from a clean start", count(number(data, "features"), "feature"));
+        vec![String::new(), format!("{} {title}  {what}", self.style.glyph(Glyph::Session))]
+    }
+
     fn session_ended(&mut self, data: &Value) -> Vec<String> {
         let spent = number(data, "prompt_tokens") + number(data, "answer_tokens");
         let dot = self.style.dot();
@@ -129,7 +139,7 @@ impl View {
         facts.push(format!("{} tokens", tokens(spent)));
         facts.push(duration(number(data, "ms")));
         let outcome = text(data, "outcome");
-        let expected = matches!(outcome, "" | "done" | "passed" | "verified" | "initialized");
+        let expected = matches!(outcome, "" | "planned" | "verified");
         let mut lines = Vec::new();
         if !expected {
             lines.extend(

@@ -12,6 +12,8 @@ pub(crate) enum Kind {
     Path,
     /// Paths inside the project, relative to it.
     ProjectPaths,
+    /// Files or folders; each as in [`Kind::Path`].
+    Paths,
     /// `http://…` or `https://…`.
     Url,
     /// `true` or `false`.
@@ -196,6 +198,22 @@ pub(crate) const KEYS: &[Key] = &[
         Some(""),
         "Paths inside the project which the agent's commands may read and not write, beside `.git`. A list; in the environment separated by colons.",
     ),
+    key(
+        "sandbox.toolchains",
+        Kind::Paths,
+        UserOnly,
+        None,
+        Some(""),
+        "Folders outside the project which the agent's commands may read, such as a toolchain below your home. `/usr` is always there. A list; in the environment separated by colons.",
+    ),
+    key(
+        "sandbox.path_first",
+        Kind::Paths,
+        UserOnly,
+        None,
+        Some(""),
+        "Folders put before `/usr/local/bin:/usr/bin:/bin` in the commands' `PATH`. A list; in the environment separated by colons.",
+    ),
     key("sandbox.command_seconds_max", int(1, 3_600), UserOnly, None, Some("120"), "The longest a command may run."),
     key(
         "sandbox.output_bytes_max",
@@ -305,7 +323,10 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 /// Variables that begin with `LONGHAUL_` and are not settings.
-pub(crate) const OTHER_VARIABLES: &[&str] = &["LONGHAUL_LOG", "LONGHAUL_CONFIG_DIR"];
+pub(crate) const OTHER_VARIABLES: &[&str] = &["LONGHAUL_LOG", "LONGHAUL_CONFIG_DIR", "LONGHAUL_CASSETTE_LOG"];
+
+/// What tests tell the processes they start begins like this.
+pub(crate) const TEST_PREFIX: &str = "LONGHAUL_TEST_";
 
 /// The key of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Key> {

@@ -7,7 +7,6 @@
 mod error;
 mod keys;
 mod manual;
-mod secret;
 mod sources;
 mod value;
 
@@ -19,16 +18,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use longhaul_model::Secret;
+
 pub use error::{Origin, SettingsError};
 pub use manual::manual;
-pub use secret::Secret;
 pub use sources::{FILE_NAME, Sources};
 
 use keys::{KEYS, Kind};
 use value::{Base, Value, Written};
 
 /// Every setting, checked and with its default filled in.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// Where the store, the checks and the evidence live. Absolute.
     pub home: PathBuf,
@@ -57,7 +57,7 @@ pub struct Settings {
 }
 
 /// The chat model.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct ModelSettings {
     /// Which model; `None` until the user names one.
     pub spec: Option<ModelSpec>,
@@ -120,6 +120,10 @@ pub struct SandboxLimits {
     pub network: SandboxNetwork,
     /// Paths inside the project that are read-only beside `.git`.
     pub readonly: Vec<PathBuf>,
+    /// Absolute folders outside the project that commands may read.
+    pub toolchains: Vec<PathBuf>,
+    /// Absolute folders that come first in their `PATH`.
+    pub path_first: Vec<PathBuf>,
     /// The longest a command may run, in seconds.
     pub command_seconds_max: u64,
     /// How much output the model is shown, in bytes.
@@ -198,6 +202,12 @@ impl Settings {
         Ok(settings)
     }
 
+    /// The folder below the cache in which downloaded models are kept.
+    #[must_use]
+    pub fn models_dir(&self) -> PathBuf {
+        self.cache.join("models")
+    }
+
     fn from_values(values: &Values, sources: &Sources, notices: Vec<String>) -> Result<Self, SettingsError> {
         Ok(Self {
             home: values
@@ -231,6 +241,8 @@ impl Settings {
                     Some(_) | None => SandboxNetwork::Loopback,
                 },
                 readonly: values.paths("sandbox.readonly"),
+                toolchains: values.paths("sandbox.toolchains"),
+                path_first: values.paths("sandbox.path_first"),
                 command_seconds_max: values.number("sandbox.command_seconds_max"),
                 output_bytes_max: values.number("sandbox.output_bytes_max"),
                 memory_bytes_max: values.number::<u64>("sandbox.memory_mib_max") * 1024 * 1024,
@@ -257,7 +269,7 @@ impl Settings {
 }
 
 impl ModelSpec {
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         match text.split_once(':')? {
             ("openai", name) => Some(Self::OpenAi(name.to_owned())),
             ("cassette", "demo") => Some(Self::CassetteDemo),

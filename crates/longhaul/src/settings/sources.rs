@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     error::{Origin, SettingsError},
-    keys::{self, KEYS, Key, Kind, OTHER_VARIABLES, Who},
+    keys::{self, KEYS, Key, Kind, OTHER_VARIABLES, TEST_PREFIX, Who},
     value::Written,
 };
 
@@ -129,7 +129,8 @@ fn from_variables(
     origin: impl Fn(String) -> Origin,
     all: &mut Vec<Assignment>,
 ) -> Result<(), SettingsError> {
-    for name in variables.keys().filter(|name| name.starts_with("LONGHAUL_")) {
+    let claims_to_be_ours = |name: &&String| name.starts_with("LONGHAUL_") && !name.starts_with(TEST_PREFIX);
+    for name in variables.keys().filter(claims_to_be_ours) {
         let ours: Vec<String> = KEYS.iter().map(Key::variable).collect();
         if !ours.contains(name) && !OTHER_VARIABLES.contains(&name.as_str()) {
             let nearest = keys::nearest(name, ours.iter().map(String::as_str));

@@ -167,7 +167,7 @@ fn the_project_may_tune_the_work_and_nothing_else() {
         let value = match key.kind {
             Kind::Integer { min, .. } => min.to_string(),
             Kind::Bool => "true".to_owned(),
-            Kind::Text | Kind::Secret | Kind::Path | Kind::ProjectPaths | Kind::Url | Kind::Choice(_) => {
+            Kind::Text | Kind::Secret | Kind::Path | Kind::Paths | Kind::ProjectPaths | Kind::Url | Kind::Choice(_) => {
                 "\"loopback\"".to_owned()
             }
             Kind::ModelSpec | Kind::MemoryUri => "\"openai:x\"".to_owned(),
@@ -247,10 +247,14 @@ fn a_file_that_is_not_toml_names_the_line() {
 #[test]
 fn paths_start_where_they_are_written() {
     let house = house()
-        .file("config/longhaul.toml", "home = \"~/data\"\n[embedding]\npath = \"minilm\"\n")
+        .file(
+            "config/longhaul.toml",
+            "home = \"~/data\"\n[embedding]\npath = \"minilm\"\n[sandbox]\ntoolchains = [\"~/.cargo\"]\n",
+        )
         .flag("model.spec", "cassette:story.toml");
     let settings = house.load();
     assert_eq!(settings.home, house.path("data"));
+    assert_eq!(settings.sandbox.toolchains, [house.path(".cargo")]);
     assert_eq!(settings.embedding.path, Some(house.path("config/minilm")));
     assert_eq!(settings.model.spec, Some(ModelSpec::Cassette(house.path("elsewhere/story.toml"))));
 }

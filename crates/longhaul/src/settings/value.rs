@@ -2,10 +2,11 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use longhaul_model::Secret;
+
 use super::{
     error::{Origin, SettingsError},
     keys::{Key, Kind},
-    secret::Secret,
 };
 
 /// A value as it was written, before its key has judged it.
@@ -20,7 +21,7 @@ pub(crate) enum Written {
 }
 
 /// A value that its key has accepted.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Value {
     Text(String),
     Secret(Secret),
@@ -56,9 +57,12 @@ pub(crate) fn check(
     };
     let value = match key.kind {
         Kind::Text => text(written).map(Value::Text),
-        Kind::Secret => text(written).map(|text| Value::Secret(Secret::new(text))),
+        Kind::Secret => text(written).map(|text| Value::Secret(Secret::new(&text))),
         Kind::Path => text(written).map(|text| Value::Path(absolute(&text, base))),
         Kind::ProjectPaths => project_paths(written).map(Value::Paths),
+        Kind::Paths => {
+            texts(written).map(|texts| Value::Paths(texts.iter().map(|text| absolute(text, base)).collect()))
+        }
         Kind::Url => {
             text(written).filter(|text| is_url(text)).map(|text| Value::Text(text.trim_end_matches('/').to_owned()))
         }
@@ -84,6 +88,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Text | Kind::Secret => "text that is not empty".to_owned(),
         Kind::Path => "a path".to_owned(),
         Kind::ProjectPaths => "a list of relative paths inside the project".to_owned(),
+        Kind::Paths => "a list of paths".to_owned(),
         Kind::Url => "an address such as https://api.openai.com/v1 (http or https, no user name, no query)".to_owned(),
         Kind::Bool => "true or false".to_owned(),
         Kind::Integer { min, max } => format!("a whole number from {min} to {max}"),
@@ -120,13 +125,17 @@ fn integer(written: &Written) -> Option<u64> {
     }
 }
 
+/// A list, or in one text separated by colons.
+fn texts(written: Written) -> Option<Vec<String>> {
+    match written {
+        Written::Texts(texts) => Some(texts),
+        Written::Text(text) => Some(text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect()),
+        Written::Integer(_) | Written::Bool(_) | Written::Other(_) => None,
+    }
+}
+
 fn project_paths(written: Written) -> Option<Vec<PathBuf>> {
-    let texts = match written {
-        Written::Texts(texts) => texts,
-        Written::Text(text) => text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
-        Written::Integer(_) | Written::Bool(_) | Written::Other(_) => return None,
-    };
-    let paths: Vec<PathBuf> = texts.into_iter().map(PathBuf::from).collect();
+    let paths: Vec<PathBuf> = texts(written)?.into_iter().map(PathBuf::from).collect();
     let inside = |path: &PathBuf| {
         !path.as_os_str().is_empty() && path.components().all(|part| matches!(part, Component::Normal(_)))
     };

@@ -7,7 +7,11 @@ use std::{
     time::Duration,
 };
 
-use longhaul::settings::{ModelSpec, Settings};
+use longhaul::{
+    memory::minilm,
+    settings::{ModelSpec, Settings},
+    tools::sandbox::{Sandbox, SandboxKind},
+};
 use tokio::process::Command;
 
 use super::{Check, State};
@@ -22,9 +26,10 @@ pub(super) async fn all(settings: &Settings) -> Vec<Check> {
         home(&settings.home),
         disk(&settings.home).await,
         git().await,
-        sandbox().await,
+        sandbox(),
         python().await,
         browser(settings).await,
+        embedding(settings),
         model(settings),
     ]
 }
@@ -137,19 +142,40 @@ const INSIDE: &[&str] = &[
     "/tmp",
 ];
 
-async fn sandbox() -> Check {
-    match attempt("bwrap", &[INSIDE, &["true"]].concat()).await {
-        Ok(_) => {
-            let version = attempt("bwrap", &["--version"]).await.unwrap_or_default();
-            ok("sandbox", format!("{version}, a command ran in it"))
+/// The sandbox's own probe: it really builds one.
+fn sandbox() -> Check {
+    match Sandbox::probe() {
+        Ok(kind) => {
+            let how = match kind {
+                SandboxKind::User => "as this user",
+                SandboxKind::RootStaged => "as root, commands run as an unprivileged user",
+                SandboxKind::RootDirect => "as root without mounts, commands run as an unprivileged user",
+            };
+            ok("sandbox", format!("bubblewrap, {how}"))
         }
-        Err(reason) if reason == "not found" => missing("sandbox", "bubblewrap not found", apt("bubblewrap")),
-        Err(reason) => missing(
-            "sandbox",
-            reason,
-            "allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1, and on Ubuntu \
-             kernel.apparmor_restrict_unprivileged_userns=0; in a container, give it --security-opt seccomp=unconfined",
-        ),
+        Err(error) => {
+            let packages = if rustix::process::geteuid().is_root() { "bubblewrap util-linux" } else { "bubblewrap" };
+            missing("sandbox", reasons(&error), format!("{}; where it is there already, see the reason", apt(packages)))
+        }
+    }
+}
+
+/// An error with everything that caused it, on one line.
+fn reasons(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+fn embedding(settings: &Settings) -> Check {
+    match minilm::locate(settings.embedding.path.as_deref(), &settings.models_dir()) {
+        Ok(dir) => ok("embedding model", dir.display().to_string()),
+        Err(error) => missing("embedding model", reasons(&error), "longhaul setup"),
     }
 }
 

@@ -1,0 +1,110 @@
+//! `longhaul demo`: the main job from end to end with replies from a cassette, so that it needs no model and no key.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use longhaul::{
+    CancellationToken, Cassette, DEMO_CASSETTE, Ending, InitRequest, Longhaul, LonghaulError, RunLimits, RunReport,
+};
+
+use super::work;
+use crate::{
+    args::Global,
+    exit::{Exit, Refusal},
+    progress::{Ink, Progress, print_line},
+};
+
+/// Watch an application being built and verified, without a model or a key
+///
+/// Plans and builds a chat application in a new folder. The model's replies come from a cassette; everything else is
+/// real: the files, the sandboxed commands, the browser, the verdicts, the commits, the memories. Interrupted, it goes
+/// on when asked again.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// The folder to build it in [default: longhaul-demo, or the next free longhaul-demo-N]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Play another story; docs/cassettes.md tells how to write one
+    #[arg(long, value_name = "FILE")]
+    cassette: Option<PathBuf>,
+}
+
+/// What is said before and after, always.
+const HONESTY: &str = "replies come from a cassette, everything else is real";
+
+/// Runs the command.
+pub(crate) fn run(global: &Global, command: &Demo) -> anyhow::Result<Exit> {
+    let (spec, request) = story(command.cassette.as_deref())?;
+    let settings = global.settings(command.dir.as_deref(), &[("model.spec", Some(&spec), "--cassette")])?;
+    work::runtime()?.block_on(async {
+        let longhaul = work::open(settings).await?;
+        let dir = match &command.dir {
+            Some(dir) => dir.clone(),
+            None => next_folder(&longhaul).await?,
+        };
+        let cancel = CancellationToken::new();
+        let mut progress = global.progress();
+        let style = global.style();
+        progress.say(&format!("{}  {request}", style.paint(Ink::Strong, "longhaul demo")))?;
+        progress.say(&style.paint(Ink::Faint, &format!("in {}; {HONESTY}", dir.display())))?;
+        let outcome = build(&longhaul, &mut progress, &cancel, &dir, &request).await;
+        progress.finish();
+        let report = outcome?;
+        let exit = work::conclude(global, &report)?;
+        if !global.json && report.ending == Ending::Done {
+            print_line(&format!("        {}/init.sh, then open http://127.0.0.1:8000", report.dir.display()))?;
+            print_line(&style.paint(Ink::Strong, HONESTY))?;
+        }
+        Ok(exit)
+    })
+}
+
+/// The model to use, and the request which the story answers.
+fn story(cassette: Option<&Path>) -> anyhow::Result<(String, String)> {
+    let (spec, cassette) = match cassette {
+        None => ("cassette:demo".to_owned(), Cassette::parse(DEMO_CASSETTE, "the demo's cassette")?),
+        Some(file) => (format!("cassette:{}", file.display()), Cassette::load(file).map_err(LonghaulError::from)?),
+    };
+    let request = cassette.request().map(str::to_owned).ok_or_else(|| {
+        Refusal::because(
+            Exit::Usage,
+            "the cassette has no `request` line, which is what the demo asks for; add one at its top",
+        )
+    })?;
+    Ok((spec, request))
+}
+
+/// Plans unless that is done already, then builds to the end.
+async fn build(
+    longhaul: &Longhaul,
+    progress: &mut Progress,
+    cancel: &CancellationToken,
+    dir: &Path,
+    request: &str,
+) -> anyhow::Result<RunReport> {
+    let asked = InitRequest { request: request.to_owned(), dir: dir.to_owned() };
+    match work::watch(longhaul, progress, cancel, longhaul.init(asked, cancel.clone())).await {
+        Ok(planned) if planned.ending == Ending::Planned => {}
+        Ok(stopped) => return Ok(stopped),
+        Err(error) if matches!(error.downcast_ref(), Some(LonghaulError::AlreadyPlanned { .. })) => {}
+        Err(error) => return Err(error),
+    }
+    work::watch(longhaul, progress, cancel, longhaul.run(dir, RunLimits::default(), cancel.clone())).await
+}
+
+/// The first of `longhaul-demo`, `longhaul-demo-2`, … that is free or was interrupted.
+async fn next_folder(longhaul: &Longhaul) -> anyhow::Result<PathBuf> {
+    for number in 1_u32.. {
+        let name = if number == 1 { "longhaul-demo".to_owned() } else { format!("longhaul-demo-{number}") };
+        let dir = PathBuf::from(name);
+        if !dir.exists() {
+            return Ok(dir);
+        }
+        match longhaul.status(&dir).await {
+            Ok(status) if status.phase != "done" => return Ok(dir),
+            Ok(_) | Err(LonghaulError::NotAProject { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Refusal::because(Exit::Usage, "every longhaul-demo-N is taken; name a folder with --dir"))
+}
