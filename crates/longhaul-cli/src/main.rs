@@ -12,6 +12,7 @@ use std::{
 };
 
 use clap::Parser;
+use longhaul::LonghaulError;
 
 use crate::{args::Cli, exit::Exit};
 
@@ -42,13 +43,27 @@ fn main() -> ExitCode {
 /// Says on standard error what went wrong and why, and as an object on standard output for machines.
 fn fail(error: &anyhow::Error, json: bool) -> ExitCode {
     let exit = exit::of_error(error);
-    let reasons: Vec<String> = error.chain().map(ToString::to_string).collect();
+    let message = told(error);
     if json {
-        let object = serde_json::json!({ "error": { "message": reasons.join(": "), "exit": exit.number() } });
+        let object = serde_json::json!({ "error": { "message": message, "exit": exit.number() } });
         let _ = progress::print_line(&object.to_string());
     }
-    let _ = writeln!(stderr(), "longhaul: {}", reasons.join(": "));
+    let _ = writeln!(stderr(), "longhaul: {message}");
     exit.into()
+}
+
+/// An error and its causes on one line; what a message already tells is not told again.
+fn told(error: &anyhow::Error) -> String {
+    let mut message = error.to_string();
+    if let Some(LonghaulError::Stopped { .. } | LonghaulError::Busy(_)) = error.downcast_ref() {
+        return message; // these tell their causes themselves
+    }
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !message.contains(&cause) {
+            message = format!("{message}: {cause}");
+        }
+    }
+    message
 }
 
 /// `longhaul log | head` ends when head does.

@@ -20,19 +20,19 @@ fn story() -> Vec<(&'static str, serde_json::Value)> {
             "session.ended",
             json!({"session": 0, "outcome": "planned", "prompt_tokens": 3000, "answer_tokens": 1200, "ms": 900}),
         ),
+        ("app.booted", json!({"ms": 412})),
+        ("regression.checked", json!({"feature": "F01", "passed": true, "reason": "", "ms": 1240})),
+        ("regression.checked", json!({"feature": "F03", "passed": false, "reason": "found 0 buttons", "ms": 3100})),
+        ("feature.broken", json!({"feature": "F03", "reason": "found 0 buttons", "commit": "77aa77aa77aa"})),
         (
             "session.started",
-            json!({"session": 4, "mode": "coding", "task": "feature", "feature": "F04", "description": "Delete a conversation"}),
+            json!({"session": 1, "mode": "coding", "task": "feature", "feature": "F04", "description": "Delete a conversation"}),
         ),
         (
             "memory.recalled",
             json!({"query": "q", "mode": "hybrid", "elapsed_us": 4210, "hits": [
                 {"id": "mem_1", "score": 0.831, "content": "F01 passed:\u{1b}[31m the page\nopens", "explain": {}}]}),
         ),
-        ("app.booted", json!({"ms": 412})),
-        ("regression.checked", json!({"feature": "F01", "passed": true, "reason": "", "ms": 1240})),
-        ("regression.checked", json!({"feature": "F03", "passed": false, "reason": "found 0 buttons", "ms": 3100})),
-        ("feature.broken", json!({"feature": "F03", "reason": "found 0 buttons", "commit": "77aa77aa77aa"})),
         (
             "model.answered",
             json!({"turn": 1, "prompt_tokens": 17000, "answer_tokens": 900, "tools": ["shell"], "retries": 2, "ms": 40}),
@@ -41,12 +41,12 @@ fn story() -> Vec<(&'static str, serde_json::Value)> {
         ("tamper.undone", json!({"path": "feature_list.json", "how": "edited"})),
         (
             "claim.refused",
-            json!({"feature": "F04", "attempt": 1, "step": 4, "sentence": "Verify it is gone", "reason": "found 1 but not visible: opacity 0"}),
+            json!({"feature": "F04", "attempt": 1, "step": 4, "sentence": "Verify it is gone", "reason": "{\"check\":\"expect\",\"visible\":true} found 1 but not visible: opacity 0"}),
         ),
         ("feature.passed", json!({"feature": "F04", "commit": "99ff99ff99ff", "verdict": "vd", "ms": 2345})),
         (
             "session.ended",
-            json!({"session": 4, "outcome": "verified", "prompt_tokens": 17000, "answer_tokens": 900, "ms": 9000}),
+            json!({"session": 1, "outcome": "verified", "prompt_tokens": 17000, "answer_tokens": 900, "ms": 9000}),
         ),
         (
             "run.finished",
@@ -64,18 +64,20 @@ fn told(style: Style, detail: Detail) -> String {
 #[test]
 fn a_run_reads_like_this() {
     let expected = "
-● Initializer  做一个聊天应用
+● Initializer
+  做一个聊天应用
   ✓ 13 features planned, 66 sentences to verify · commit 1a2b3c4d
     0 answers · 0 tool calls · 4.2k tokens · 900 ms
 
-● Session 4  F04 Delete a conversation
-  ↺ recalled 1 memory in 4.2 ms, hybrid search
-      0.83 F01 passed: the page opens
+● Session 1
   ✓ the application answers after 412 ms
   ✓ F01 still passes (1.2 s)
   ✗ F03 passed before and no longer does
       found 0 buttons
   ! F03 is marked as failing and comes first now · commit 77aa77aa
+  F04 Delete a conversation
+  ↺ recalled 1 memory in 4.2 ms, hybrid search
+      0.83 F01 passed: the page opens
   ! the model's service answered after 2 retries
   ! the agent changed feature_list.json (edited): undone, only a verdict changes it
   ✗ claim refused: F04 at step 4 \"Verify it is gone\"

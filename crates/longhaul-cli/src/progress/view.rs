@@ -21,6 +21,8 @@ pub(crate) struct View {
     detail: Detail,
     /// Lines of a session are indented below its headline.
     in_session: bool,
+    /// The newest session's number.
+    session: u64,
     headline: String,
     step: String,
     answers: u64,
@@ -34,7 +36,7 @@ const INDENT: usize = 4;
 impl View {
     pub(crate) fn new(style: Style, detail: Detail) -> Self {
         let (headline, step) = (String::new(), String::new());
-        Self { style, detail, in_session: false, headline, step, answers: 0, calls: 0, tokens: 0 }
+        Self { style, detail, in_session: false, session: 0, headline, step, answers: 0, calls: 0, tokens: 0 }
     }
 
     /// The line for "now": where, what, how many tokens.
@@ -55,14 +57,34 @@ impl View {
     /// Takes an event; gives the lines it adds, ready to print.
     pub(crate) fn apply(&mut self, kind: &str, data: &Value) -> Vec<String> {
         self.step.clear();
+        let mut lines = self.orientation(kind);
+        lines.extend(self.told(kind, data));
+        lines
+    }
+
+    /// A session looks at the project before it knows what it will be for: its block begins with the first such event.
+    fn orientation(&mut self, kind: &str) -> Vec<String> {
+        let looks = matches!(kind, "app.booted" | "app.failed" | "regression.checked" | "feature.broken");
+        if self.in_session || !looks {
+            return Vec::new();
+        }
+        self.in_session = true;
+        self.headline = format!("Session {}", self.session + 1);
+        vec![
+            String::new(),
+            format!("{} {}", self.style.glyph(Glyph::Session), self.style.paint(Ink::Strong, &self.headline)),
+        ]
+    }
+
+    fn told(&mut self, kind: &str, data: &Value) -> Vec<String> {
         match kind {
             "project.initialized" => self.initialized(data),
             "plan.refused" => {
                 self.one(Glyph::Fail, &format!("plan refused at {}: {}", text(data, "place"), text(data, "message")))
             }
             "plan.extended" => {
-                let more = count(number(data, "features"), "more feature");
-                self.one(Glyph::Pass, &format!("{more} planned, {} in all", number(data, "total")))
+                let added = count(number(data, "features"), "feature");
+                self.one(Glyph::Pass, &format!("{added} planned, {} in all", number(data, "total")))
             }
             "session.started" => self.session_started(data),
             "session.ended" => self.session_ended(data),
@@ -102,12 +124,14 @@ impl View {
     }
 
     fn session_started(&mut self, data: &Value) -> Vec<String> {
+        let begun = self.in_session;
         (self.answers, self.calls, self.in_session) = (0, 0, true);
+        self.session = number(data, "session");
         let title = match text(data, "mode") {
             "initializer" => "Initializer".to_owned(),
-            _ => format!("Session {}", number(data, "session")),
+            _ => format!("Session {}", self.session),
         };
-        let feature = text(data, "feature");
+        let (feature, description) = (text(data, "feature"), text(data, "description"));
         let repair = text(data, "task") == "repair";
         let what = match (feature, repair) {
             ("", _) => String::new(),
@@ -115,13 +139,17 @@ impl View {
             (feature, false) => feature.to_owned(),
         };
         self.headline = if what.is_empty() { title.clone() } else { format!("{title}{}{what}", self.style.dot()) };
-        let description = text(data, "description");
-        let rest = if what.is_empty() { description.to_owned() } else { format!("{what} {description}") };
-        let room = console::measure_text_width(&title) + 4;
-        let rest = self.style.fit_after(room, &rest);
-        let rest = if repair { self.style.paint(Ink::Notice, &rest) } else { rest };
-        let line = format!("{} {}  {rest}", self.style.glyph(Glyph::Session), self.style.paint(Ink::Strong, &title));
-        vec![String::new(), line.trim_end().to_owned()]
+        let purpose = format!("{what} {description}");
+        let ink = if repair { Ink::Notice } else { Ink::Strong };
+        let mark = self.style.glyph(Glyph::Session);
+        let mut lines = Vec::new();
+        if !begun {
+            lines.extend([String::new(), format!("{mark} {}", self.style.paint(Ink::Strong, &title))]);
+        }
+        if !purpose.trim().is_empty() {
+            lines.push(format!("  {}", self.style.paint(ink, &self.style.fit_after(2, &purpose))));
+        }
+        lines
     }
 
     fn final_check(&mut self, data: &Value) -> Vec<String> {
@@ -187,7 +215,7 @@ impl View {
             return self.one(Glyph::Pass, &format!("{feature} still passes ({})", duration(number(data, "ms"))));
         }
         let mut lines = self.one(Glyph::Fail, &format!("{feature} passed before and no longer does"));
-        lines.push(self.below(text(data, "reason")));
+        lines.push(self.below(without_check(text(data, "reason"))));
         lines
     }
 
@@ -238,7 +266,7 @@ impl View {
         let (step, sentence) = (number(data, "step"), text(data, "sentence"));
         let at = if step == 0 { String::new() } else { format!(" at step {step} \"{sentence}\"") };
         let mut lines = self.one(Glyph::Fail, &format!("claim refused: {}{at}", text(data, "feature")));
-        lines.push(self.below(text(data, "reason")));
+        lines.push(self.below(without_check(text(data, "reason"))));
         lines
     }
 
@@ -283,6 +311,15 @@ impl View {
         } else {
             self.style.paint(Ink::Faint, &format!("{}commit {commit}", self.style.dot()))
         }
+    }
+}
+
+/// A reason begins with the check as JSON; what was seen follows it and is what a person wants to read.
+fn without_check(reason: &str) -> &str {
+    let mut values = serde_json::Deserializer::from_str(reason).into_iter::<Value>();
+    match values.next() {
+        Some(Ok(Value::Object(_))) => reason.get(values.byte_offset()..).map(str::trim).unwrap_or(reason),
+        Some(_) | None => reason,
     }
 }
 

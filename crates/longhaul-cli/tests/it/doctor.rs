@@ -28,15 +28,17 @@ fn what_is_missing_comes_with_the_command_to_get_it_and_exit_4() {
     let account = Account::new();
     std::fs::create_dir(account.path("bin")).unwrap();
     symlink("/usr/bin/git", account.path("bin/git")).unwrap();
-    let output = account.command(&["doctor", "--json"]).env("PATH", account.path("bin")).output().unwrap();
+    let nowhere = account.path("no-browser");
+    let mut command = account.command(&["doctor", "--json"]);
+    let output = command.env("PATH", account.path("bin")).env("LONGHAUL_BROWSER_PROGRAM", &nowhere).output().unwrap();
     assert_eq!(output.status.code(), Some(4));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["ok"], false);
     assert_eq!(check(&report, "git")["state"], "ok");
-    for (name, package) in [("sandbox", "bubblewrap"), ("browser", "chromium")] {
+    for (name, remedy_has) in [("embedding model", "longhaul setup"), ("browser", "chromium")] {
         assert_eq!(check(&report, name)["state"], "missing");
         let remedy = check(&report, name)["remedy"].as_str().unwrap();
-        assert!(remedy.contains(package), "{remedy}");
+        assert!(remedy.contains(remedy_has), "{remedy}");
     }
 }
 

@@ -10,7 +10,10 @@ use std::{
 use longhaul::{
     memory::minilm,
     settings::{ModelSpec, Settings},
-    tools::sandbox::{Sandbox, SandboxKind},
+    tools::{
+        browser::{Browser, BrowserSettings},
+        sandbox::{Sandbox, SandboxKind},
+    },
 };
 use tokio::process::Command;
 
@@ -181,7 +184,8 @@ fn embedding(settings: &Settings) -> Check {
 
 /// The demonstration's application is written in Python, and runs inside the sandbox, which shows `/usr` only.
 async fn python() -> Check {
-    match attempt("bwrap", &[INSIDE, &["python3", "--version"]].concat()).await {
+    let bwrap = if Path::new("/usr/bin/bwrap").is_file() { "/usr/bin/bwrap" } else { "bwrap" };
+    match attempt(bwrap, &[INSIDE, &["python3", "--version"]].concat()).await {
         Ok(version) => ok("python3", format!("{} inside the sandbox", version.trim_start_matches("Python "))),
         Err(reason) if reason == "not found" => {
             optional("python3", "not tried, there is no sandbox", apt("bubblewrap python3"))
@@ -190,46 +194,20 @@ async fn python() -> Check {
     }
 }
 
+/// Starts the browser exactly as verification does.
 async fn browser(settings: &Settings) -> Check {
-    let candidates: Vec<String> = match &settings.browser.program {
-        Some(program) => vec![program.display().to_string()],
-        None => ["chromium", "chromium-browser", "google-chrome"].map(str::to_owned).to_vec(),
+    let wanted = BrowserSettings {
+        program: settings.browser.program.clone(),
+        headed: settings.browser.headed,
+        ..BrowserSettings::default()
     };
-    let mut found = None;
-    for candidate in candidates {
-        match attempt(&candidate, &["--version"]).await {
-            Err(reason) if reason == "not found" => {}
-            outcome => {
-                found = Some((candidate, outcome));
-                break;
-            }
+    match Browser::launch(wanted).await {
+        Ok(browser) => {
+            let version = browser.version().to_owned();
+            browser.close().await;
+            ok("browser", format!("{version}, started and answered"))
         }
-    }
-    match found {
-        None => missing("browser", "Chromium not found", chromium_remedy()),
-        Some((program, Err(reason))) => missing("browser", format!("{program}: {reason}"), chromium_remedy()),
-        Some((program, Ok(version))) => match opens_a_page(&program).await {
-            Ok(()) => ok("browser", format!("{version}, opened a page ({program})")),
-            Err(reason) => missing("browser", format!("{version} does not open a page: {reason}"), chromium_remedy()),
-        },
-    }
-}
-
-async fn opens_a_page(program: &str) -> Result<(), String> {
-    let profile = std::env::temp_dir().join(format!("longhaul-doctor-{}", std::process::id()));
-    let profile_flag = format!("--user-data-dir={}", profile.display());
-    let mut flags = vec!["--headless=new", "--disable-gpu", "--no-first-run", "--disable-background-networking"];
-    flags.extend(["--disable-component-update", "--disable-sync", profile_flag.as_str()]);
-    if rustix::process::geteuid().is_root() {
-        flags.push("--no-sandbox"); // Chromium refuses its own sandbox to root
-    }
-    flags.extend(["--dump-dom", "data:text/html,<p>longhaul</p>"]);
-    let outcome = attempt(program, &flags).await;
-    let _ = fs::remove_dir_all(&profile); // what is left of it is in the system's temporary folder
-    match outcome {
-        Ok(page) if page.contains("<p>longhaul</p>") => Ok(()),
-        Ok(_) => Err("the page it shows is another one".to_owned()),
-        Err(reason) => Err(reason),
+        Err(error) => missing("browser", reasons(&error), chromium_remedy()),
     }
 }
 
