@@ -157,6 +157,36 @@ impl Git {
         self.run(&["diff", "--binary", "HEAD"]).await
     }
 
+    /// Removes repositories inside the folder, submodules' links included, and tells which there were.
+    ///
+    /// git on the host looks into them, and their configuration can name programs to run: from inside the sandbox that
+    /// would be a way out.
+    ///
+    /// # Errors
+    /// When one cannot be removed.
+    pub(crate) fn remove_nested(&self) -> std::io::Result<Vec<String>> {
+        let mut removed = Vec::new();
+        let mut folders = vec![self.work_tree.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder)?.flatten() {
+                let (path, kind) = (entry.path(), entry.file_type()?);
+                let own = path == self.work_tree.join(".git");
+                if entry.file_name() == ".git" && !own {
+                    if kind.is_dir() {
+                        std::fs::remove_dir_all(&path)?
+                    } else {
+                        std::fs::remove_file(&path)?
+                    }
+                    let shown = path.strip_prefix(&self.work_tree).unwrap_or(&path);
+                    removed.push(shown.to_string_lossy().into_owned());
+                } else if kind.is_dir() && !own {
+                    folders.push(path);
+                }
+            }
+        }
+        Ok(removed)
+    }
+
     /// Removes locks that a killed git process left behind. Only for whoever holds the project's lease.
     pub(crate) fn clear_stale_locks(&self) {
         for name in ["index.lock", "HEAD.lock", "refs/heads/main.lock", "config.lock"] {

@@ -12,6 +12,7 @@ use crate::{
     application::explain,
     claim::{Accepted, Claims},
     project::Brief,
+    projections::Undone,
     sitting::{Sitting, lock},
     tool_set::{CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES},
     work_tree::TreeId,
@@ -106,10 +107,7 @@ impl Host<'_> {
         let changes = s.registry.changes_work_tree(&call.name);
         let undone = if changes { s.restore_guarded()? } else { Vec::new() };
         for u in &undone {
-            text.push_str(&format!(
-                "\nNOTICE: {} was changed and has been restored: only the verifier's verdict changes it",
-                u.path
-            ));
+            text.push_str(&notice(u));
         }
         let tree = if changes { Some(s.snapshot().await?) } else { None };
         Ok(ToolRecord {
@@ -228,6 +226,15 @@ pub(crate) fn recalled_events(query: String) -> impl FnOnce(&Recall) -> Vec<Even
             }),
         )]
     }
+}
+
+/// What the agent is told of a change that was undone.
+fn notice(undone: &Undone) -> String {
+    let Undone { path, .. } = undone;
+    if path.ends_with(".git") {
+        return format!("\nNOTICE: {path} was removed: the project has one repository, and the harness commits to it");
+    }
+    format!("\nNOTICE: {path} was changed and has been restored: only the verifier's verdict changes it")
 }
 
 pub(crate) fn tamper_event(path: &str, how: &str) -> EventDraft {

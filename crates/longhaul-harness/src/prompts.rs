@@ -21,7 +21,7 @@ const PATCH_CHARS_MAX: usize = 8_000;
 const SESSIONS_SHOWN: usize = 12;
 
 /// The static instructions: the same text in every request of every project.
-pub const SYSTEM: &str = "\
+pub(crate) const SYSTEM: &str = "\
 You are the engineer of a software project that is built over many sessions. You do not remember earlier sessions: what \
 you need is in the prompt, in the project's folder, in git and in memory (`memory_search`).
 
@@ -45,7 +45,7 @@ to native dialogs (alert, confirm, prompt): use a native dialog only where a fea
 
 /// The first prompt of the initializer.
 #[must_use]
-pub fn initializer(project: &Project) -> String {
+pub(crate) fn initializer(project: &Project) -> String {
     format!(
         "# Initializer\n\n## Request\n\n{}\n\n## What to do\n\n\
 1. Decide what the application is and call `describe_project` (summary, and the commands for build, lint and test where \
@@ -76,32 +76,32 @@ Each check is a flat object with `step` and `check`. A TARGET is what a user see
 
 /// What a coding session knows when it begins.
 #[derive(Debug)]
-pub struct Orientation<'a> {
+pub(crate) struct Orientation<'a> {
     /// Its number, from 1.
-    pub session: u32,
+    pub(crate) session: u32,
     /// What it is for.
-    pub purpose: &'a Purpose,
+    pub(crate) purpose: &'a Purpose,
     /// The feature to work on.
-    pub feature: &'a Feature,
+    pub(crate) feature: &'a Feature,
     /// All features.
-    pub features: &'a [Feature],
+    pub(crate) features: &'a [Feature],
     /// Earlier sessions.
-    pub sessions: &'a [SessionEntry],
+    pub(crate) sessions: &'a [SessionEntry],
     /// The newest commits.
-    pub log: &'a [Commit],
+    pub(crate) log: &'a [Commit],
     /// What memory found for this feature.
-    pub recalled: &'a [Hit],
+    pub(crate) recalled: &'a [Hit],
     /// What became of the features verified again at the session's start: id, and the reason if it failed.
-    pub regression: &'a [(String, Option<String>)],
+    pub(crate) regression: &'a [(String, Option<String>)],
     /// Why the application does not start, if it does not.
-    pub boot_failure: Option<&'a str>,
+    pub(crate) boot_failure: Option<&'a str>,
     /// Work that the session before could not finish, as a patch.
-    pub unfinished: Option<&'a str>,
+    pub(crate) unfinished: Option<&'a str>,
 }
 
 /// The first prompt of a coding session.
 #[must_use]
-pub fn coding(project: &Project, o: &Orientation<'_>) -> String {
+pub(crate) fn coding(project: &Project, o: &Orientation<'_>) -> String {
     let (verb, id) = match o.purpose {
         Purpose::Repair { feature } => ("repair", feature),
         Purpose::Build { feature } => ("feature", feature),

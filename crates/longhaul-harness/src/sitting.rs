@@ -142,11 +142,14 @@ impl<'a> Sitting<'a> {
         self.hand_to_sandbox()
     }
 
-    /// Puts the guarded files back; tells which were changed.
+    /// Puts the guarded files back and removes nested repositories; tells what had been done.
     pub(crate) fn restore_guarded(&self) -> Result<Vec<Undone>, StepError> {
         let projections = lock(&self.projections).clone();
         let dir = lock(&self.project).dir.clone();
-        projections.restore(&dir).map_err(StepError::from)
+        let mut undone = projections.restore(&dir)?;
+        let nested = self.git.remove_nested()?.into_iter();
+        undone.extend(nested.map(|path| Undone { path, how: "a repository inside the project, removed".to_owned() }));
+        Ok(undone)
     }
 
     /// Replaces the guarded files' wanted contents.

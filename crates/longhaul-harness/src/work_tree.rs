@@ -13,19 +13,19 @@ use crate::git::{Git, GitError};
 /// Id of a snapshot: a git tree.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
-pub struct TreeId(String);
+pub(crate) struct TreeId(String);
 
 impl TreeId {
     /// The tree's hexadecimal id.
     #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 /// The folder and its snapshots.
 #[derive(Debug)]
-pub struct WorkTree {
+pub(crate) struct WorkTree {
     git: Git,
     /// What the folder is known to equal in this process; none before the first look.
     current: Mutex<Option<TreeId>>,
@@ -36,7 +36,7 @@ impl WorkTree {
     ///
     /// # Errors
     /// When git is missing or the folder cannot be written.
-    pub async fn open(project: &Path, git_dir: &Path) -> Result<Self, GitError> {
+    pub(crate) async fn open(project: &Path, git_dir: &Path) -> Result<Self, GitError> {
         let git = Git::beside(project, git_dir);
         if !git_dir.join("HEAD").exists() {
             std::fs::create_dir_all(git_dir).map_err(GitError::Missing)?;
@@ -50,7 +50,7 @@ impl WorkTree {
     ///
     /// # Errors
     /// When git fails.
-    pub async fn snapshot(&self) -> Result<TreeId, GitError> {
+    pub(crate) async fn snapshot(&self) -> Result<TreeId, GitError> {
         let mut current = self.current.lock().await;
         let tree = self.take().await?;
         *current = Some(tree.clone());
@@ -61,7 +61,7 @@ impl WorkTree {
     ///
     /// # Errors
     /// When the snapshot is gone or git fails.
-    pub async fn ensure(&self, tree: &TreeId) -> Result<bool, GitError> {
+    pub(crate) async fn ensure(&self, tree: &TreeId) -> Result<bool, GitError> {
         let mut current = self.current.lock().await;
         if current.as_ref() == Some(tree) {
             return Ok(false);
@@ -75,7 +75,7 @@ impl WorkTree {
     }
 
     /// Says that something outside this type changed the folder.
-    pub async fn forget(&self) {
+    pub(crate) async fn forget(&self) {
         *self.current.lock().await = None;
     }
 

@@ -36,7 +36,7 @@ pub fn parse_feature_checks(value: &Value, steps: &[String]) -> Result<Vec<Check
 /// An unknown check or field, a missing field, a value of a wrong type or out of its bounds.
 pub fn parse_check(value: &Value, place: &str) -> Result<Check, CheckError> {
     let Some(object) = value.as_object() else { return refuse(place, "must be an object") };
-    let mut fields = Fields { object, place, used: vec!["step", "check"] };
+    let mut fields = Fields { object, place, used: Vec::new() };
     let step = fields.whole("step", 1, 1_000)?.and_then(|n| usize::try_from(n).ok());
     let Some(step) = step else {
         return refuse(format!("{place}.step"), "is missing; give the number of the sentence it carries out, from 1");
@@ -74,7 +74,7 @@ fn parse_act(fields: &mut Fields<'_>) -> Result<Act, CheckError> {
         "hover" => Act::Hover(fields.target("target")?),
         "fill" => Act::Fill { target: fields.target("target")?, text: fields.any_text("text")? },
         "press" => Act::Press { target: fields.optional_target("target")?, key: fields.key()? },
-        "select" => Act::Select { target: fields.target("target")?, option: fields.required_text("option")? },
+        "select" => Act::Select { target: fields.target("target")?, option: fields.required_text("text")? },
         "drag" => Act::Drag { target: fields.target("target")?, to: fields.target("to")? },
         "upload" => Act::Upload { target: fields.target("target")?, files: fields.files()? },
         unknown => {
@@ -217,7 +217,9 @@ impl Fields<'_> {
     }
 
     fn take(&mut self, field: &'static str) -> Option<&Value> {
-        self.used.push(field);
+        if !self.used.contains(&field) {
+            self.used.push(field);
+        }
         self.object.get(field)
     }
 
@@ -225,9 +227,8 @@ impl Fields<'_> {
         match self.object.keys().find(|key| !self.used.contains(&key.as_str())) {
             None => Ok(()),
             Some(unknown) => {
-                let mut known = self.used.clone();
-                known.dedup();
-                refuse(self.at(unknown), format!("is not a field of this {check} (known: {})", known.join(", ")))
+                let known = self.used.join(", ");
+                refuse(self.at(unknown), format!("is not a field of this {check} (known: {known})"))
             }
         }
     }

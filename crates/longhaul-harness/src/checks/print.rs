@@ -140,7 +140,7 @@ fn act_fields(act: &Act, put: &mut impl FnMut(&str, Value)) {
         }
         Act::Select { target, option } => {
             put("target", json!(target));
-            put("option", json!(option));
+            put("text", json!(option));
         }
         Act::Drag { target, to } => {
             put("target", json!(target));

@@ -102,7 +102,9 @@ fn judge<'a>(expect: &Expect, found: &'a [Element], known: &Remembered) -> Resul
             Condition::Text(wanted) => {
                 let wanted = fold(&known.fill_in(wanted));
                 let holds = |e: &Element| {
-                    e.text == wanted || (e.content == wanted && e.text.to_lowercase() == wanted.to_lowercase())
+                    e.text == wanted
+                        || in_field(e).is_some_and(|value| value == wanted)
+                        || (e.content == wanted && e.text.to_lowercase() == wanted.to_lowercase())
                 };
                 chosen = Some(any_with(&expect.target, found, &visible, holds, &format!("the text {wanted:?}"))?);
             }
@@ -110,6 +112,7 @@ fn judge<'a>(expect: &Expect, found: &'a [Element], known: &Remembered) -> Resul
                 let wanted = fold(&known.fill_in(wanted));
                 let holds = |e: &Element| {
                     e.text.contains(&wanted)
+                        || in_field(e).is_some_and(|value| value.contains(&wanted))
                         || (e.content.contains(&wanted) && e.text.to_lowercase().contains(&wanted.to_lowercase()))
                 };
                 chosen = Some(any_with(&expect.target, found, &visible, holds, &format!("{wanted:?} in its text"))?);
@@ -135,6 +138,11 @@ fn judge<'a>(expect: &Expect, found: &'a [Element], known: &Remembered) -> Resul
         }
     }
     Ok(chosen)
+}
+
+/// What a field shows: its value is on the screen like any text, though the page has no text there.
+fn in_field(element: &Element) -> Option<String> {
+    element.value.as_deref().filter(|_| element.text.is_empty()).map(fold)
 }
 
 fn counted(

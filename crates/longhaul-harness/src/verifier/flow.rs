@@ -225,10 +225,10 @@ impl Run<'_> {
             self.dialog_armed = false;
             self.page.dialogs_done().await?;
         }
-        match (outcome, self.page.fault()) {
+        match outcome {
             // An unexpected dialog is why the act went wrong.
-            (Err(Stop::Refused(_)), Some(fault)) => Err(fault.into()),
-            (outcome, _) => outcome,
+            Err(Stop::Refused(reason)) => Err(self.page.fault().map_or(Stop::Refused(reason), Stop::from)),
+            other => other,
         }
     }
 

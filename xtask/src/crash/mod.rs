@@ -1,0 +1,117 @@
+//! `cargo xtask crash [--runs N] [--kills K] [--seed S]`: kills the demo at random moments, again and again, and compares
+//! what it came to with what an undisturbed run comes to.
+//!
+//! It looks at the program from outside only: its commands' JSON, git, and the log of the cassette server, whose entries
+//! tell which answers of the model were asked for. Invariants checked: the same features pass, every commit is made by
+//! another step, no session or memory is missing, no recorded model call is asked again.
+
+mod ledger;
+mod subject;
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Context, bail, ensure};
+
+use self::{ledger::Ledger, subject::Subject};
+
+/// What was asked for.
+struct Plan {
+    runs: u64,
+    kills: u64,
+    seed: u64,
+}
+
+/// Most tries to land one run's kills; a run that keeps finishing first would otherwise go on for ever.
+const RUN_STARTS_MAX: u64 = 400;
+
+/// Runs the suite; true if every run ended as it should.
+pub(crate) fn run(args: &[&str], root: &Path) -> anyhow::Result<bool> {
+    let plan = parse(args)?;
+    let program = crate::bench::longhaul(root)?;
+    let scratch = tempfile::tempdir().context("a folder for the runs")?;
+    println!("crash: an undisturbed run first");
+    let calm = Subject::new(&program, &scratch.path().join("calm"))?;
+    let took = calm.run_to_end()?;
+    let expected = calm.outcome()?;
+    ensure!(expected.all_pass(), "the undisturbed demo does not finish: {expected:?}");
+    println!("crash: it takes {:.1} s; {} runs of {} kills follow", took.as_secs_f64(), plan.runs, plan.kills);
+    let (mut passed, mut failed) = (0_u64, 0_u64);
+    for number in 0..plan.runs {
+        let seed = plan.seed.wrapping_add(number);
+        let place = scratch.path().join(format!("run-{number}"));
+        match one_run(&program, &place, &plan, seed, took).and_then(|done| done.compare(&expected).map(|()| done)) {
+            Ok(done) => {
+                passed += 1;
+                println!("crash: run {} ok: {} kills, {}", number + 1, plan.kills, done.summary());
+            }
+            Err(error) => {
+                failed += 1;
+                let kept = scratch_kept(&place);
+                println!("crash: run {} FAILED (--seed {seed}; looked at in {kept}): {error:#}", number + 1);
+            }
+        }
+    }
+    println!("{passed} passed, {failed} failed");
+    if failed > 0 {
+        let _kept = scratch.keep();
+    }
+    Ok(failed == 0)
+}
+
+fn scratch_kept(place: &Path) -> String {
+    place.display().to_string()
+}
+
+fn parse(args: &[&str]) -> anyhow::Result<Plan> {
+    let mut plan = Plan { runs: 5, kills: 20, seed: 1 };
+    let mut rest = args.iter();
+    while let Some(flag) = rest.next() {
+        let value = rest.next().with_context(|| format!("{flag} needs a number"))?;
+        let number: u64 = value.parse().with_context(|| format!("{flag} {value}: not a number"))?;
+        match *flag {
+            "--runs" => plan.runs = number,
+            "--kills" => plan.kills = number,
+            "--seed" => plan.seed = number,
+            _ => bail!("unknown flag {flag}; there are --runs, --kills, --seed"),
+        }
+    }
+    Ok(plan)
+}
+
+/// Starts the demo, kills it after a random time, and so on; the last start runs to the end.
+fn one_run(program: &Path, place: &Path, plan: &Plan, seed: u64, took: Duration) -> anyhow::Result<subject::Outcome> {
+    let subject = Subject::new(program, place)?;
+    let mut ledger = Ledger::default();
+    let mut random = SplitMix(seed);
+    // Kills are spread over the whole story: each start gets about its share of the undisturbed time.
+    let share = took.as_millis() as u64 * 2 / (plan.kills + 1);
+    let (mut kills, mut starts) = (0, 0);
+    while kills < plan.kills {
+        starts += 1;
+        ensure!(starts < RUN_STARTS_MAX, "only {kills} kills landed in {starts} starts");
+        let after = Duration::from_millis(random.below(share.max(400)) + 50);
+        if subject.run_and_kill(after)? {
+            kills += 1;
+        } else if subject.is_done()? {
+            println!("crash: finished after {kills} kills already (seed {seed})");
+            break;
+        }
+        ledger.check(&subject)?;
+    }
+    subject.run_to_end()?;
+    ledger.check(&subject)?;
+    subject.outcome()
+}
+
+/// A small generator, so that a seed names a run for ever.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+}
