@@ -25,7 +25,7 @@ Examples:
   longhaul init \"A recipe book with search\" --dir recipes --model openai:gpt-4o
   longhaul run --dir recipes                      build it; Ctrl-C and run again whenever you like
   longhaul status --dir recipes                   how far it is
-  longhaul report --dir recipes --out report.html what was built, with the evidence
+  longhaul verify F03 --dir recipes               carry out its steps now
   longhaul doctor                                 what this machine lacks, and how to get it
 
 Environment:

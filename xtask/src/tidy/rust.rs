@@ -19,6 +19,20 @@ const BANNED: &[(&str, &str)] = &[
 const MAY_SLEEP: &[(&str, &str)] = &[
     ("crates/longhaul-model/src/cassette/server.rs", "a cassette states how long the service makes the client wait"),
     ("crates/longhaul-model/src/openai/mod.rs", "a busy service says when it wants to be asked again"),
+    (
+        "crates/longhaul-harness/src/verifier/expect.rs",
+        "looks again at a page until it shows what is expected, or the time is up",
+    ),
+    (
+        "crates/longhaul-harness/src/verifier/flow.rs",
+        "looks again at the address until it is the expected one, or the time is up",
+    ),
+    ("crates/longhaul-tools/src/browser/act.rs", "looks again until a target can be acted on, or the time is up"),
+    ("crates/longhaul-tools/src/browser/look.rs", "looks again at a page until it shows the target, or the time is up"),
+    ("crates/longhaul-tools/src/browser/observe.rs", "a wait for something of the page's has an end"),
+    ("crates/longhaul-tools/src/sandbox/app.rs", "nothing announces that file descriptors are free again"),
+    ("crates/longhaul-tools/tests/it/fixture.rs", "looks again until a condition holds, or the time is up"),
+    ("crates/longhaul-tools/tests/it/limits.rs", "a command is given up at a chosen moment"),
 ];
 
 pub(super) fn check(file: &File) -> Vec<Finding> {

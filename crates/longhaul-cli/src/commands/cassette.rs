@@ -47,8 +47,8 @@ pub(crate) fn run(global: &Global, command: CassetteArgs) -> anyhow::Result<Exit
     }
 }
 
-fn load(file: &Path) -> Result<Cassette, LonghaulError> {
-    Ok(Cassette::load(file)?)
+fn load(file: &Path) -> anyhow::Result<Cassette> {
+    Ok(Cassette::load(file).map_err(LonghaulError::from)?)
 }
 
 fn lint(global: &Global, file: &Path) -> anyhow::Result<Exit> {

@@ -183,12 +183,8 @@ fn read_dot_env(path: &Path, folder: &Path, all: &mut Vec<Assignment>) -> Result
 }
 
 fn dot_env_line(text: &str, error: &dotenvy::Error) -> usize {
-    match error {
-        dotenvy::Error::LineParse(line, _) => {
-            text.lines().position(|candidate| candidate.trim() == line.trim()).map_or(1, |index| index + 1)
-        }
-        _ => 1,
-    }
+    let dotenvy::Error::LineParse(line, _) = error else { return 1 };
+    text.lines().position(|candidate| candidate.trim() == line.trim()).map_or(1, |index| index + 1)
 }
 
 /// Reads one TOML file. `user_file` is given for a project's file: keys that only the user may set are refused there.
