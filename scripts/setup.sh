@@ -77,7 +77,7 @@ mkdir -p "$target"
 if [ -f "$target/.checkout" ] && [ "$(cat "$target/.checkout")" != "$here" ]; then
     say "the target folder was used by $(cat "$target/.checkout"): removing that checkout's own crates from it"
     # shellcheck disable=SC2046 # one flag a crate
-    cargo clean --quiet $(sed -n 's/^name = "\(.*\)"/-p \1/p' crates/*/Cargo.toml xtask/Cargo.toml | sort -u)
+    cargo clean --quiet $(grep -h -m 1 '^name = ' crates/*/Cargo.toml xtask/Cargo.toml | sed 's/^name = "\(.*\)"/-p \1/')
 fi
 printf '%s\n' "$here" >"$target/.checkout"
 
