@@ -95,12 +95,12 @@ impl Page {
     pub async fn press(&self, target: Option<&Target>, key: &Key) -> Result<(), PageError> {
         if let Some(target) = target {
             let (element, _) = self.ready(target, Needs::Pointer).await?;
-            self.call("DOM.focus", json!({"backendNodeId": element.backend})).await.map_err(|error| match error {
-                BrowserError::Refused { .. } => {
-                    PageError::NotReady { target: Box::new(target.clone()), reason: "it takes no focus".to_owned() }
-                }
-                other => other.into(),
-            })?;
+            let focused = self.call("DOM.focus", json!({"backendNodeId": element.backend})).await;
+            if let Err(BrowserError::Refused { .. }) = focused {
+                let reason = "it takes no focus".to_owned();
+                return Err(PageError::NotReady { target: Box::new(target.clone()), reason });
+            }
+            focused?;
         }
         self.key_events(key).await?;
         self.settle().await;
@@ -117,23 +117,20 @@ impl Page {
         let list = self.handle(world, element.backend).await?;
         let outcome = self.run(world, CHOOSE, vec![json!({"objectId": list}), json!({"value": fold(option)})]).await?;
         let target = Box::new(target.clone());
-        match outcome {
-            Value::Bool(true) => {
-                self.settle().await;
-                Ok(())
-            }
-            Value::Array(labels) => {
-                let has: Vec<String> = labels.iter().take(20).map(Value::to_string).collect();
-                Err(PageError::NoOption { target, option: option.to_owned(), has: has.join(", ") })
-            }
-            Value::String(why) if why == "disabled" => {
-                Err(PageError::NotReady { target, reason: format!("its option {option:?} is disabled") })
-            }
-            _ => Err(PageError::NotReady {
-                target,
-                reason: "it is not a native list; click it and then its option".to_owned(),
-            }),
+        if let Some(labels) = outcome.as_array() {
+            let has: Vec<String> = labels.iter().take(20).map(Value::to_string).collect();
+            return Err(PageError::NoOption { target, option: option.to_owned(), has: has.join(", ") });
         }
+        if outcome != true {
+            let reason = if outcome == "disabled" {
+                format!("its option {option:?} is disabled")
+            } else {
+                "it is not a native list; click it and then its option".to_owned()
+            };
+            return Err(PageError::NotReady { target, reason });
+        }
+        self.settle().await;
+        Ok(())
     }
 
     /// Moves the pointer over the target.
@@ -242,13 +239,11 @@ impl Page {
                 return Err(fault);
             }
             if Instant::now() >= deadline {
-                return Err(match why {
-                    PageError::NotFound { target, .. } => {
-                        let nearby = self.nearby(&target).await;
-                        PageError::NotFound { target, nearby }
-                    }
-                    other => other,
-                });
+                if let PageError::NotFound { target, .. } = why {
+                    let nearby = self.nearby(&target).await;
+                    return Err(PageError::NotFound { target, nearby });
+                }
+                return Err(why);
             }
             // The second look, which only shows that it stands still, need not wait as long.
             tokio::time::sleep(if last.is_some() { Duration::from_millis(10) } else { super::look::POLL }).await;

@@ -257,7 +257,7 @@ const VEIL: &str = r#"function veil(node, on) {
     const at = e.parentNode && e.parentNode.children ? [...e.parentNode.children].indexOf(e) + 1 : 1;
     path = ':nth-child(' + at + ')' + (path ? '>' + path : '');
   }
-  if (!el.parentElement || root === document) path = path.replace(/^:nth-child\(\d+\)/, ':root');
+  if (root === document) path = path.replace(/^:nth-child\(\d+\)/, ':root');
   const strong = path + ':not(#longhaul#longhaul#longhaul)';
   if (on) {
     sheet.replaceSync(strong + '{opacity:0!important;transition:none!important}');
@@ -278,6 +278,7 @@ const UNSHOWN: &str = r#"function unshown(wanted) {
     if (e.childElementCount > 3 || /^(script|style|template)$/.test(e.localName)) continue;
     const label = e.getAttribute('aria-label') || e.getAttribute('placeholder') || e.getAttribute('title');
     if (fold(e.textContent) !== wanted && fold(label) !== wanted) continue;
+    if ([...e.children].some((c) => fold(c.textContent) === wanted)) continue;
     for (let a = e; a; a = a.parentElement) {
       const where = a === e ? '' : ' on its ancestor ' + tag(a);
       const s = getComputedStyle(a);

@@ -285,10 +285,10 @@ impl Observer {
         if !matches!(params["type"].as_str(), Some("error" | "assert")) {
             return;
         }
-        let said = |argument: &Value| match &argument["value"] {
-            Value::String(text) => text.clone(),
-            Value::Null => argument["description"].as_str().unwrap_or("null").to_owned(),
-            other => other.to_string(),
+        let said = |argument: &Value| match argument.get("value") {
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => argument["description"].as_str().unwrap_or("undefined").to_owned(),
         };
         let words: Vec<String> =
             params["args"].as_array().map(|args| args.iter().map(said).collect()).unwrap_or_default();

@@ -2,16 +2,12 @@
 
 use super::{
     text::{cut, fold},
-    tree::{Node, Tree},
+    tree::{Node, SILENT, Tree},
 };
 
 /// Most lines of an outline.
 const LINES_MAX: usize = 250;
 const NAME_CHARS_MAX: usize = 160;
-
-/// Roles which only group or style; what is in them stands for itself.
-const SILENT: &[&str] =
-    &["generic", "none", "InlineTextBox", "LineBreak", "RootWebArea", "LabelText", "ListMarker", "Section", "Pre"];
 
 /// The outline, one line an element.
 pub(super) fn outline(tree: &Tree) -> String {

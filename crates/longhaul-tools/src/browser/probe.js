@@ -104,7 +104,10 @@ function probe(options, ...nodes) {
     const found = [];
     if (el.nodeType === 3) return [el];
     const walker = document.createTreeWalker(el, NodeFilter.SHOW_TEXT);
-    while (walker.nextNode() && found.length < 40) if (fold(walker.currentNode.data)) found.push(walker.currentNode);
+    while (walker.nextNode() && found.length < 40) {
+      const t = walker.currentNode;
+      if (fold(t.data) && t.parentElement && !t.parentElement.closest('option, script, style, template, textarea')) found.push(t);
+    }
     return found;
   };
   const backgroundOf = (e) => {
@@ -168,7 +171,11 @@ function probe(options, ...nodes) {
     }
     return points;
   };
-  const clippedReason = (union, clips) => {
+  const clippedReason = (el, union, clips) => {
+    const own = el.getBoundingClientRect();
+    if (clips.length && clips[0].e === el && (own.width === 0 || own.height === 0)) {
+      return 'it has no size (' + Math.round(own.width) + '×' + Math.round(own.height) + ')';
+    }
     let part = union;
     for (const c of clips) {
       part = cutBy(part, c.c);
@@ -197,7 +204,7 @@ function probe(options, ...nodes) {
       m = measure();
     }
     const done = (facts) => { if (back && !options.keep) back(); return facts; };
-    if (m.shown <= 0) return done({ reason: clippedReason(m.union, m.clips) });
+    if (m.shown <= 0) return done({ reason: clippedReason(el, m.union, m.clips) });
     const largest = m.parts.reduce((a, r) => (area(r) > area(a) ? r : a));
     const w = largest.r - largest.l, h = largest.b - largest.t;
     if ((w < 2 || h < 2) && el.localName !== 'hr') return done({ reason: 'only ' + Math.round(w) + '×' + Math.round(h) + ' pixels of it show' });

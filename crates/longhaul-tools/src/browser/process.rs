@@ -14,7 +14,10 @@ use std::{
     time::Duration,
 };
 
-use rustix::fs::{FlockOperation, Gid, Uid};
+use rustix::{
+    fs::{FlockOperation, Gid, Uid},
+    process::{Pid, Signal, kill_process_group, test_kill_process_group},
+};
 use tokio::{
     io::AsyncReadExt as _,
     process::{Child, ChildStderr, Command},
@@ -26,6 +29,8 @@ use super::{BrowserSettings, error::BrowserError, wire::Wire};
 const NOBODY: u32 = 65534;
 const PROGRAMS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 const FOLDER_PREFIX: &str = "longhaul-browser-";
+/// Age from which a folder without a lock is nobody's: a start makes its lock within moments.
+const LOCKLESS_AGE: Duration = Duration::from_mins(1);
 /// Hands the pipe over as descriptors 3 and 4 and keeps the browser's chatter out of it.
 const HAND_OVER: &str = r#"exec "$@" 3<&0 4>&1 0</dev/null 1>/dev/null"#;
 const OUTPUT_BYTES_MAX: usize = 4 * 1024;
@@ -71,6 +76,8 @@ pub(super) struct Process {
     pub(super) wire: Wire,
     pub(super) folder: Folder,
     child: Mutex<Option<Child>>,
+    /// The browser leads a group of its own, to which its helpers belong.
+    group: Option<Pid>,
 }
 
 impl Process {
@@ -85,8 +92,9 @@ impl Process {
         else {
             return Err(spawn_error(io::Error::other("no pipe to it")));
         };
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let wire = Wire::new(stdin, stdout, settings.call_timeout);
-        Ok((Self { program, wire, folder, child: Mutex::new(Some(child)) }, Output::collect(stderr)))
+        Ok((Self { program, wire, folder, child: Mutex::new(Some(child)), group }, Output::collect(stderr)))
     }
 
     /// Ends it and waits until it has ended; what does not end by itself within two seconds is killed.
@@ -94,16 +102,38 @@ impl Process {
         self.wire.close();
         let child = self.child.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut child) = child {
-            if tokio::time::timeout(Duration::from_secs(2), child.wait()).await.is_err() {
-                let _ = child.kill().await; // it may have ended meanwhile
-            }
+            let _ = tokio::time::timeout(Duration::from_secs(2), child.wait()).await; // the group is killed next
+            self.kill_group();
+            let _ = child.wait().await; // it has been killed, if it had not ended
+            // A helper that is still dying would write into the folder again.
+            let gone = async {
+                while self.group.is_some_and(|group| test_kill_process_group(group).is_ok()) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            let _ = tokio::time::timeout(Duration::from_secs(1), gone).await; // a zombie of a lazy init may stay
         }
         self.folder.remove();
+    }
+
+    fn kill_group(&self) {
+        if let Some(group) = self.group {
+            let _ = kill_process_group(group, Signal::KILL); // nobody may be left in it
+        }
     }
 
     /// The process's number, while it runs.
     pub(super) fn id(&self) -> Option<u32> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(Child::id)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let running = self.child.get_mut().unwrap_or_else(PoisonError::into_inner).is_some();
+        if running {
+            self.kill_group(); // while the child is ours its number cannot belong to anybody else
+        }
     }
 }
 
@@ -208,12 +238,15 @@ pub(super) struct Folder {
 impl Folder {
     fn make() -> Result<Self, BrowserError> {
         let parent = std::env::temp_dir();
-        sweep(&parent);
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| BrowserError::Folder { path, source }
         };
-        let made = tempfile::Builder::new().prefix(FOLDER_PREFIX).tempdir_in(&parent).map_err(failed(&parent))?;
+        let made = tempfile::Builder::new()
+            .prefix(FOLDER_PREFIX)
+            .permissions(fs::Permissions::from_mode(0o700))
+            .tempdir_in(&parent)
+            .map_err(failed(&parent))?;
         let path = made.keep();
         // Locked before it has its name, so that no sweep of another start takes it for one that was left behind.
         let lock = fs::File::create(path.join("lock.new")).map_err(failed(&path))?;
@@ -222,6 +255,7 @@ impl Folder {
             .map_err(failed(&path))?;
         fs::rename(path.join("lock.new"), path.join("lock")).map_err(failed(&path))?;
         give(&path).map_err(failed(&path))?;
+        sweep(&parent, &path);
         Ok(Self { path, lock: Mutex::new(Some(lock)) })
     }
 
@@ -249,19 +283,32 @@ fn give(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes folders whose owner has gone without doing so (SIGKILL).
-fn sweep(parent: &Path) {
+/// Removes folders whose owner has gone without doing so (SIGKILL): those whose lock is free, and those that a dying
+/// browser made again after they had been removed, which have no lock.
+fn sweep(parent: &Path, ours: &Path) {
+    let Ok(now) = fs::symlink_metadata(ours).and_then(|m| m.modified()) else { return };
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(FOLDER_PREFIX)) {
         let path = entry.path();
-        let lock = path.join("lock");
-        let ours =
-            fs::symlink_metadata(&lock).is_ok_and(|m| m.is_file() && m.uid() == rustix::process::geteuid().as_raw());
-        let free = ours
-            && fs::File::open(&lock)
-                .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
-        if free {
+        let Ok(folder) = fs::symlink_metadata(&path) else { continue };
+        let me = rustix::process::geteuid().as_raw();
+        if path == ours || !folder.is_dir() || (folder.uid() != me && !(is_root() && folder.uid() == NOBODY)) {
+            continue;
+        }
+        let abandoned = match fs::symlink_metadata(path.join("lock")) {
+            Ok(lock) => lock.is_file() && lock.uid() == me && is_free(&path.join("lock")),
+            Err(_) => {
+                let age = folder.modified().ok().and_then(|then| now.duration_since(then).ok());
+                age.is_some_and(|age| age > LOCKLESS_AGE)
+            }
+        };
+        if abandoned {
             let _ = fs::remove_dir_all(&path); // another start may be sweeping too
         }
     }
+}
+
+fn is_free(lock: &Path) -> bool {
+    let opened = fs::File::open(lock);
+    opened.is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
 }

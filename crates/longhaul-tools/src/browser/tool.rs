@@ -124,10 +124,8 @@ async fn act(page: &Page, action: &str, arguments: &Value) -> Result<String, Too
 }
 
 fn explain(error: &PageError) -> String {
-    match error {
-        PageError::Browser(inner) => format!("{error}: {inner}"),
-        other => other.to_string(),
-    }
+    let cause = std::error::Error::source(error);
+    cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
 impl Open {
@@ -180,6 +178,7 @@ impl Tool for BrowserTool {
                     "path": {"type": "string", "description": "for open: where, below the application's address"},
                     "target": {
                         "type": "object",
+                        "additionalProperties": true, // Target::parse says better what is wrong
                         "description": "for click, fill and press: {\"role\": \"button\", \"name\": \"Save\"}, \
                                         optionally with text, within (a target) and nth (from 0)",
                     },

@@ -7,6 +7,10 @@ use serde_json::Value;
 
 use super::{Target, text::fold};
 
+/// Roles which only group or style; what is in them stands for itself.
+pub(super) const SILENT: &[&str] =
+    &["generic", "none", "InlineTextBox", "LineBreak", "RootWebArea", "LabelText", "ListMarker", "Section", "Pre"];
+
 /// A node that assistive technology sees.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Node {
@@ -85,7 +89,7 @@ impl Tree {
         let mut found: Vec<String> = Vec::new();
         let mut add = |node: &Node| {
             let said = node.say();
-            if !found.contains(&said) && found.len() < 8 {
+            if !SILENT.contains(&node.role.as_str()) && !found.contains(&said) && found.len() < 8 {
                 found.push(said);
             }
         };
@@ -119,17 +123,17 @@ fn role_is(wanted: &str, node: &Node) -> bool {
     match wanted {
         "text" => node.role == "StaticText",
         "img" | "image" => matches!(node.role.as_str(), "img" | "image"),
-        // A select is a combobox or a listbox, by its size; a search field is a textbox to most people.
-        "textbox" => matches!(node.role.as_str(), "textbox" | "searchbox"),
+        // A search field is a textbox to most people, and so are fields for a date or a time, for which ARIA has no role.
+        "textbox" => ["textbox", "searchbox", "Date", "DateTime", "InputTime"].contains(&node.role.as_str()),
         wanted => node.role.eq_ignore_ascii_case(wanted),
     }
 }
 
 fn parse_node(raw: &Value, parent: Option<usize>) -> Node {
-    let text = |field: &str| match &raw[field]["value"] {
-        Value::String(text) => text.clone(),
-        Value::Null => String::new(),
-        other => other.to_string(),
+    let text = |field: &str| match raw[field].get("value") {
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => String::new(),
     };
     let property = |name: &str| {
         let all = raw["properties"].as_array().map(Vec::as_slice).unwrap_or_default();

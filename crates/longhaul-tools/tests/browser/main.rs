@@ -1,0 +1,30 @@
+//! The browser against real pages in a real Chromium: its process, what a user sees, what a user does, the agent's tool.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+#[path = "site.rs"]
+mod site;
+
+mod acts;
+mod process;
+mod sight;
+mod tool;
+
+use longhaul_tools::browser::{Browser, BrowserSettings, Page, Target};
+use serde_json::Value;
+use site::Site;
+use std::time::Duration;
+
+pub(crate) async fn browser() -> Browser {
+    let settings = BrowserSettings { act_timeout: Duration::from_millis(700), ..BrowserSettings::default() };
+    Browser::launch(settings).await.unwrap()
+}
+
+pub(crate) async fn open(browser: &Browser, site: &Site) -> Page {
+    let page = browser.open_page(&site.base_url()).await.unwrap();
+    page.goto("/").await.unwrap();
+    page
+}
+
+pub(crate) fn target(value: Value) -> Target {
+    Target::parse(&value, "target").unwrap()
+}
