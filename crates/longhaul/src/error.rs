@@ -132,6 +132,14 @@ pub enum LonghaulError {
     /// A record cannot be read.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    /// The report's file cannot be written.
+    #[error("cannot write the report to {path}; name a file in a folder that you can write to with `--out FILE`")]
+    ReportNotWritten {
+        /// The file.
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     /// The program cannot find itself.
     #[error("cannot find this program's own file, which the sandbox needs; install longhaul as a file that can be read")]
     NoProgram(#[source] std::io::Error),
@@ -173,6 +181,7 @@ impl LonghaulError {
             | Self::EmptyRequest
             | Self::NoModel
             | Self::Cassette(_)
+            | Self::ReportNotWritten { .. }
             | Self::NoKey { .. } => ErrorKind::Usage,
             Self::Busy(_) => ErrorKind::Retry,
             Self::Embedding(_) | Self::NoProgram(_) => ErrorKind::Environment,

@@ -20,6 +20,7 @@ mod folder;
 mod home;
 
 mod queries;
+mod report;
 mod runs;
 pub mod settings;
 mod verify;
@@ -42,6 +43,7 @@ pub use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, Probl
 pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
 pub use connect::DEMO_CASSETTE;
 pub use queries::{Details, FeatureView, Status};
+pub use report::ReportWritten;
 pub use runs::{Ending, InitRequest, RunLimits, RunReport};
 pub use tokio_util::sync::CancellationToken;
 pub use verify::VerdictView;
