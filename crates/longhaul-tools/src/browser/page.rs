@@ -216,6 +216,9 @@ impl Page {
 
     /// Waits until a navigation that an act has begun has ended. A page that keeps loading is left loading.
     pub(super) async fn settle(&self) {
+        // Input is acknowledged by the browser's process, navigations are told by the page's: an answer of the page's
+        // process comes after what it told before.
+        let _ = self.world().await; // a page that is just going away has answered too
         self.observer.quiet(self.load_timeout).await;
     }
 

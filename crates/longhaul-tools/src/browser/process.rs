@@ -16,7 +16,7 @@ use std::{
 
 use rustix::{
     fs::{FlockOperation, Gid, Uid},
-    process::{Pid, Signal, kill_process_group, test_kill_process_group},
+    process::{Pid, Signal, kill_process_group},
 };
 use tokio::{
     io::AsyncReadExt as _,
@@ -99,23 +99,23 @@ impl Process {
         Ok((Self { program, wire, folder, child: Mutex::new(Some(child)), group }, Output::collect(stderr)))
     }
 
-    /// Ends it and waits until it has ended; what does not end by itself within two seconds is killed.
+    /// Ends it with all of its helpers and removes its folder. Nothing in a profile is worth an orderly end.
     pub(super) async fn end(&self) {
         self.wire.close();
         let child = self.child.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut child) = child {
-            let _ = tokio::time::timeout(Duration::from_secs(2), child.wait()).await; // the group is killed next
             self.kill_group();
-            let _ = child.wait().await; // it has been killed, if it had not ended
-            // A helper that is still dying would write into the folder again.
-            let gone = async {
-                while self.group.is_some_and(|group| test_kill_process_group(group).is_ok()) {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            };
-            let _ = tokio::time::timeout(Duration::from_secs(1), gone).await; // a zombie of a lazy init may stay
+            let _ = child.wait().await; // how it ended is our own doing
         }
         self.folder.remove();
+        // A helper that is still dying may write into the folder once more.
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            if !self.folder.path.exists() {
+                return;
+            }
+            self.folder.remove();
+        }
     }
 
     fn kill_group(&self) {

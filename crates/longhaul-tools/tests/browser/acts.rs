@@ -192,3 +192,71 @@ async fn pointers_hover_and_drag() {
     shows(&page, "dropped card").await;
     browser.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_act_ends_with_the_navigation_it_began_and_waits_for_no_other() {
+    let browser = browser().await;
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    let site = Site::serve(move |request| match request.path.as_str() {
+        "/" => crate::site::html(
+            "<a href='/slow'>Slow</a> <a href='#part'>Part</a> <a href='javascript:void 0'>Script</a> \
+             <a download=x.txt href='data:text/plain,hello'>Export</a> <a href='mailto:a@b.c'>Mail</a> \
+             <a href='/nothing'>Nothing</a> <form action='/sent' method=post><button>Submit</button></form> \
+             <button onclick=\"history.pushState(0, '', '/pushed')\">Push</button>\
+             <button onclick=\"setTimeout(() => { location.href = '/sent'; })\">Soon</button>\
+             <a href='/sent' target=_blank>Tab</a>",
+        ),
+        "/slow" => {
+            let _ = held.lock().unwrap().recv_timeout(std::time::Duration::from_secs(10));
+            crate::site::html("<h1>Slow</h1>")
+        }
+        "/nothing" => crate::site::status(204),
+        _ => crate::site::html("<h1>Sent</h1>"),
+    });
+    let page = open(&browser, &site).await;
+    let click = async |role: &str, name: &str| {
+        let began = std::time::Instant::now();
+        page.click(&target(json!({"role": role, "name": name}))).await.unwrap();
+        (page.url().await.unwrap().replace(&site.base_url(), ""), began.elapsed())
+    };
+    for (name, url) in [
+        ("Part", "/#part"),
+        ("Script", "/#part"),
+        ("Export", "/#part"),
+        ("Mail", "/#part"),
+        ("Nothing", "/#part"),
+        ("Tab", "/#part"),
+    ] {
+        let (at, took) = click("link", name).await;
+        assert_eq!(at, url, "{name}");
+        assert!(took.as_millis() < 3_000, "{name} took {took:?}");
+    }
+    assert_eq!(click("button", "Push").await.0, "/pushed");
+    // The answer comes only after it has been asked for, so after the click.
+    let asked = || site.seen().contains(&"GET /slow".to_owned());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+            while !asked() && std::time::Instant::now() < deadline {
+                std::thread::yield_now();
+            }
+            release.send(()).unwrap();
+        });
+        tokio::task::block_in_place(|| {
+            let (at, _) = tokio::runtime::Handle::current().block_on(click("link", "Slow"));
+            assert_eq!(at, "/slow");
+        });
+    });
+    assert_eq!(page.find(&target(json!({"role": "heading", "name": "Slow"}))).await.unwrap().len(), 1);
+    page.goto("/").await.unwrap();
+    assert_eq!(click("button", "Submit").await.0, "/sent");
+    page.goto("/").await.unwrap();
+    click("button", "Soon").await; // begins only after the click: whoever looks next, looks until it is there
+    let sent = target(json!({"role": "heading", "name": "Sent"}));
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while page.find(&sent).await.unwrap().is_empty() {
+        assert!(std::time::Instant::now() < deadline);
+    }
+    browser.close().await;
+}
