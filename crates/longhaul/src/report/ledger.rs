@@ -19,8 +19,8 @@ pub(super) fn memory(data: &ReportData) -> String {
     }
     let skipped = data.recalls.len().saturating_sub(RECALLS_MAX);
     let searches: String = data.recalls.iter().skip(skipped).map(recall).collect();
-    let explained = "<p class=\"quiet\">Every session starts with a search of what earlier ones left behind. A score is \
-                     (share of the words + share of the meaning) × importance × age.</p>";
+    let explained = "<p class=\"quiet\">Every session starts with a search of what earlier ones left behind. A score weighs \
+                     words and meaning, times importance, times age.</p>";
     page::section("memory", "What was remembered", &format!("{explained}<div class=\"recalls\">{searches}</div>"))
 }
 

@@ -155,42 +155,26 @@ fn says(t: &Totals) -> String {
 
 fn figures(data: &ReportData) -> String {
     let t = &data.totals;
-    let tokens = t.prompt_tokens + t.answer_tokens;
     let retried = if t.retries > 0 { format!(", {} retried", grouped(t.retries)) } else { String::new() };
+    let of = |class: &str, n: usize, one: &str, many: &str, more: &str| {
+        tile(class, &grouped(n as u64), if n == 1 { one } else { many }, more)
+    };
+    let answers = format!("{} of the model{retried}", count(t.answers, "answer"));
+    let kept = format!("{} of checking, {}", duration(t.verified_ms), count(t.pictures as u64, "picture"));
+    let tokens = format!("{} in, {} out", short(t.prompt_tokens), short(t.answer_tokens));
+    let said = if t.refused == 0 { "every claim stood" } else { "said to be done, and was not" };
+    let repaired = format!("{} repaired", grouped(t.repaired as u64));
+    let searches =
+        format!("{} of memory", if t.recalls == 1 { "1 search".to_owned() } else { format!("{} searches", t.recalls) });
     let tiles = [
-        tile(
-            "",
-            &grouped(t.sessions as u64),
-            "coding sessions",
-            &format!("{} of the model{retried}", count(t.answers, "answer")),
-        ),
-        tile("", &grouped(t.commits as u64), "commits", &count(t.tool_calls, "tool call")),
-        tile(
-            "",
-            &grouped(t.verdicts as u64),
-            "verdicts",
-            &format!("{}, {} kept", duration(t.verified_ms), count(t.pictures as u64, "picture")),
-        ),
-        tile(
-            "amber",
-            &grouped(t.refused as u64),
-            "claims refused",
-            if t.refused == 0 { "every claim stood" } else { "said done, was not" },
-        ),
-        tile(
-            "red",
-            &grouped(t.regressions as u64),
-            "regressions caught",
-            &format!("{} repaired", grouped(t.repaired as u64)),
-        ),
-        tile("violet", &grouped(t.tampers as u64), "tamperings undone", "files only a verdict may change"),
-        tile("", &short(tokens), "tokens", &format!("{} in, {} out", short(t.prompt_tokens), short(t.answer_tokens))),
-        tile(
-            "",
-            &duration(t.worked_ms),
-            "of work",
-            &count(t.recalls as u64, "memory search").replace("searchs", "searches"),
-        ),
+        of("", t.sessions, "coding session", "coding sessions", &answers),
+        of("", t.commits, "commit", "commits", &count(t.tool_calls, "tool call")),
+        of("", t.verdicts, "verdict", "verdicts", &kept),
+        of("amber", t.refused, "claim refused", "claims refused", said),
+        of("red", t.regressions, "regression caught", "regressions caught", &repaired),
+        of("violet", t.tampers, "tampering undone", "tamperings undone", "only a verdict changes the list"),
+        tile("", &short(t.prompt_tokens + t.answer_tokens), "tokens", &tokens),
+        tile("", &duration(t.worked_ms), "of work", &searches),
     ];
     format!("<div class=\"tiles\">{}</div>\n", tiles.concat())
 }
