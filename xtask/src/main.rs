@@ -1,6 +1,7 @@
-//! Automation for this repository: `cargo xtask tidy`, `cargo xtask test` and `cargo xtask bench NAME`. It needs nothing but cargo and git.
+//! Automation for this repository: `cargo xtask tidy`, `test`, `crash` and `bench NAME`. It needs nothing but cargo and git.
 
 mod bench;
+mod crash;
 mod suites;
 mod tidy;
 
@@ -14,6 +15,7 @@ use anyhow::Context;
 const USAGE: &str = "\
 cargo xtask tidy          check what the compiler does not: file docs, lengths, names, crate arrows, links
 cargo xtask test          build once, then every suite with its time (make test sets up first)
+cargo xtask crash         kill the demo at random moments [--runs 5] [--kills 20] [--seed 1]
 cargo xtask bench NAME    measure; the last line of the output is one JSON object";
 
 fn main() -> ExitCode {
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
     let done = match args.as_slice() {
         ["tidy"] => tidy::run(&repository()),
         ["test"] => suites::run(&repository()),
+        ["crash", flags @ ..] => crash::run(flags, &repository()),
         ["bench", name] => bench::run(name, &repository()),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

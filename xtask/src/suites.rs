@@ -56,6 +56,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
         parts.push(suite(&binary.name, &binary.program, &[], &binary.folder)?);
     }
     parts.push(suite("examples in the docs", Path::new("cargo"), &["test", "--workspace", "--doc"], root)?);
+    let xtask = std::env::current_exe().context("where is xtask?")?;
+    parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);
     Ok(summary(&parts))
 }
 

@@ -12,6 +12,10 @@ use crate::{
     host::ToolHost,
 };
 
+/// What an event shows of the tools that a model asked for; a model can ask for anything.
+const NAMES_MAX: usize = 64;
+const NAME_CHARS_MAX: usize = 64;
+
 /// What a conversation came to.
 #[derive(Debug, Clone)]
 pub struct Conversed {
@@ -90,7 +94,8 @@ fn add(total: &mut Usage, one: &Usage) {
 }
 
 fn answered_event(turn: u32, response: &ChatResponse, elapsed_ms: u64) -> EventDraft {
-    let tools: Vec<&str> = response.tool_calls.iter().map(|call| call.name.as_str()).collect();
+    let names = response.tool_calls.iter().map(|call| call.name.chars().take(NAME_CHARS_MAX).collect::<String>());
+    let tools: Vec<String> = names.take(NAMES_MAX).collect();
     EventDraft::business(
         "model.answered",
         json!({

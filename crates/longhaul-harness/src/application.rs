@@ -7,6 +7,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
+use longhaul_durable::StepError;
 use longhaul_tools::{
     AppSlot,
     browser::AppAddress,
@@ -109,15 +110,28 @@ pub(crate) struct FlowApp {
     app: Option<App>,
 }
 
+/// Why there is no application to verify.
+#[derive(Debug)]
+pub(crate) enum NoFlow {
+    /// It does not start; the text, with the end of its output, is for whoever built it.
+    App(String),
+    /// This machine cannot start anything.
+    Here(StepError),
+}
+
 impl FlowApp {
     /// Starts it.
     ///
     /// # Errors
-    /// Why the application does not start, with the end of its output, for whoever built it.
-    pub(crate) async fn start(launch: Launch, scratch: &std::path::Path) -> Result<Self, String> {
-        let data_dir = tempfile::Builder::new().prefix("flow-").tempdir_in(scratch).map_err(|e| explain(&e))?;
-        let app = launch.start(data_dir.path().to_owned()).await.map_err(|e| explain(&e))?;
-        Ok(Self { launch, data_dir, app: Some(app) })
+    /// [`NoFlow::App`] is about the application and may be a verdict; [`NoFlow::Here`] is about this machine and is none.
+    pub(crate) async fn start(launch: Launch, scratch: &std::path::Path) -> Result<Self, NoFlow> {
+        let data_dir = tempfile::Builder::new().prefix("flow-").tempdir_in(scratch);
+        let data_dir = data_dir.map_err(|e| NoFlow::Here(StepError::from(e)))?;
+        match launch.start(data_dir.path().to_owned()).await {
+            Ok(app) => Ok(Self { launch, data_dir, app: Some(app) }),
+            Err(AppError::Sandbox(error)) => Err(NoFlow::Here(StepError::from(error))),
+            Err(error) => Err(NoFlow::App(explain(&error))),
+        }
     }
 
     /// Ends it.

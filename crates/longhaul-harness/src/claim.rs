@@ -54,6 +54,7 @@ struct Quality {
     failed: Option<(String, String)>,
     tree: TreeId,
     undone: Vec<(String, String)>,
+    elapsed_ms: u64,
 }
 
 impl Host<'_> {
@@ -63,12 +64,12 @@ impl Host<'_> {
         let Some(feature) = &self.claims.feature else { return self.claim_plan(summary, commit_message).await };
         if let Some((command, output)) = self.quality().await? {
             let reason = format!("the project's own check `{command}` failed:\n{output}");
-            return self.refuse(feature, 0, "", &reason).await;
+            return self.refuse(feature, (0, "", &reason), 0).await;
         }
         let verdict = self.verify_claim(feature).await?;
         if let Some(r) = verdict.refusal() {
             let reason = if r.step == 0 { r.reason.clone() } else { format!("{} {}", r.check, r.reason) };
-            return self.refuse(feature, r.step, &r.sentence, &reason).await;
+            return self.refuse(feature, (r.step, &r.sentence, &reason), verdict.elapsed_ms()).await;
         }
         let text = format!("VERIFIED: {} passes; every sentence was carried out in the browser", feature.id());
         *lock(&self.claims.accepted) = Some(Accepted { summary, commit_message, verdict: Some(verdict) });
@@ -82,6 +83,7 @@ impl Host<'_> {
         let commands: Vec<String> = [brief.build, brief.lint, brief.test].into_iter().flatten().collect();
         let work = async {
             s.settle().await?;
+            let started = tokio::time::Instant::now();
             let mut failed = None;
             for command in commands {
                 let line = SandboxCommand::shell(&command)
@@ -93,12 +95,17 @@ impl Host<'_> {
                     break;
                 }
             }
+            let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let undone = s.restore_guarded()?.into_iter().map(|u| (u.path, u.how)).collect();
-            Ok(Quality { failed, tree: s.snapshot().await?, undone })
+            Ok(Quality { failed, tree: s.snapshot().await?, undone, elapsed_ms })
         };
         let quality = s
             .record("project_checks", work, |q: &Quality| {
-                q.undone.iter().map(|(path, how)| tamper_event(path, how)).collect()
+                let command = q.failed.as_ref().map(|(command, _)| command);
+                let data = json!({"passed": q.failed.is_none(), "command": command, "ms": q.elapsed_ms});
+                let mut events = vec![EventDraft::business("project.checked", data)];
+                events.extend(q.undone.iter().map(|(path, how)| tamper_event(path, how)));
+                events
             })
             .await?;
         s.left(quality.tree);
@@ -120,9 +127,8 @@ impl Host<'_> {
     async fn refuse(
         &self,
         feature: &Feature,
-        step: usize,
-        sentence: &str,
-        reason: &str,
+        (step, sentence, reason): (usize, &str, &str),
+        verified_ms: u64,
     ) -> Result<ToolTurn, NodeError> {
         let s = self.sitting;
         let attempt = {
@@ -132,7 +138,7 @@ impl Host<'_> {
         };
         let data = json!({
             "feature": feature.id(), "attempt": attempt, "step": step, "sentence": sentence,
-            "reason": reason.chars().take(2_000).collect::<String>(),
+            "reason": reason.chars().take(2_000).collect::<String>(), "ms": verified_ms,
         });
         s.record("claim_refused", async { Ok(()) }, move |()| vec![EventDraft::business("claim.refused", data)])
             .await?;

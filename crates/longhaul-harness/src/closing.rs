@@ -248,9 +248,10 @@ fn events_of(s: &Sitting<'_>, closing: &Closing) -> impl FnOnce(&Closed) -> Vec<
         }
         _ => None,
     };
-    let session = s.session;
+    let (session, git, snapshots) = (s.session, s.git.clone(), s.work_tree.clone());
     move |closed| {
         let entry = &closed.entry;
+        let git_ms = git.spent_ms() + snapshots.spent_ms();
         let mut events = Vec::new();
         if let Some((feature, verdict, ms)) = features {
             let data = json!({"feature": feature, "commit": entry.commit, "verdict": verdict, "ms": ms});
@@ -261,7 +262,7 @@ fn events_of(s: &Sitting<'_>, closing: &Closing) -> impl FnOnce(&Closed) -> Vec<
             json!({
                 "session": session, "outcome": entry.outcome, "commit": entry.commit,
                 "prompt_tokens": entry.prompt_tokens, "answer_tokens": entry.answer_tokens,
-                "ms": entry.ended_at.0.saturating_sub(entry.started_at.0),
+                "ms": entry.ended_at.0.saturating_sub(entry.started_at.0), "git_ms": git_ms,
             }),
         ));
         events

@@ -30,6 +30,8 @@ use crate::{
 };
 
 const LOG_SHOWN: usize = 10;
+/// Most characters of the application's output in an event.
+const LOG_EVENT_CHARS_MAX: usize = 4_000;
 const PATCH_SHOWN_BYTES: usize = 64 * 1024;
 
 /// What a session finds when it opens the folder.
@@ -208,10 +210,15 @@ async fn boot(s: &Sitting<'_>) -> Result<Boot, NodeError> {
     s.record("boot", start, |boot: &Boot| {
         vec![match &boot.failure {
             None => EventDraft::business("app.booted", json!({"ms": boot.elapsed_ms})),
-            Some(why) => EventDraft::business("app.failed", json!({"log_tail": why})),
+            Some(why) => EventDraft::business("app.failed", json!({"log_tail": end_of(why)})),
         }]
     })
     .await
+}
+
+fn end_of(log: &str) -> String {
+    let skipped = log.chars().count().saturating_sub(LOG_EVENT_CHARS_MAX);
+    log.chars().skip(skipped).collect()
 }
 
 async fn pick_feature(s: &Sitting<'_>) -> Result<Picked, NodeError> {

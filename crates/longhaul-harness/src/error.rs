@@ -7,14 +7,6 @@ use longhaul_core::TaskId;
 /// Why a session ended before its time. The next run resumes where it stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum HarnessError {
-    /// The initializer stopped without a plan.
-    #[error(
-        "the initializer ended before its plan was locked ({why}); run the command again, choose a stronger model, or make the request smaller"
-    )]
-    NoPlan {
-        /// How it ended, and its last words.
-        why: String,
-    },
     /// The project's rows are gone.
     #[error(
         "the store has no project for {0}; choose the right one with LONGHAUL_HOME, or start anew with `longhaul init`"

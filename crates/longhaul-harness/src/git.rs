@@ -3,9 +3,15 @@
 //! Invariant: a commit carries the id of the step that made it as a trailer, so a step that runs again after a crash
 //! finds its own commit instead of making a second one.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
-use tokio::process::Command;
+use tokio::{process::Command, time::Instant};
 
 /// Trailer that names the step which made a commit.
 const STEP_TRAILER: &str = "Longhaul-Step";
@@ -50,19 +56,26 @@ impl Commit {
 pub struct Git {
     work_tree: PathBuf,
     git_dir: PathBuf,
+    /// Time spent in git's processes, in microseconds; shared by clones.
+    spent_us: Arc<AtomicU64>,
 }
 
 impl Git {
     /// The project's own repository in this folder.
     #[must_use]
     pub fn of_project(dir: &Path) -> Self {
-        Self { work_tree: dir.to_owned(), git_dir: dir.join(".git") }
+        Self { work_tree: dir.to_owned(), git_dir: dir.join(".git"), spent_us: Arc::default() }
     }
 
     /// A repository elsewhere that looks at the same folder.
     #[must_use]
     pub(crate) fn beside(work_tree: &Path, git_dir: &Path) -> Self {
-        Self { work_tree: work_tree.to_owned(), git_dir: git_dir.to_owned() }
+        Self { work_tree: work_tree.to_owned(), git_dir: git_dir.to_owned(), spent_us: Arc::default() }
+    }
+
+    /// Time spent in git's processes by this value and its clones, in milliseconds.
+    pub(crate) fn spent_ms(&self) -> u64 {
+        self.spent_us.load(Ordering::Relaxed) / 1_000
     }
 
     /// Makes the repository, with branch `main`; does nothing to an existing one.
@@ -224,7 +237,10 @@ impl Git {
             command.args(["-c", setting]);
         }
         command.current_dir(&self.work_tree).args(args).stdin(std::process::Stdio::null()).kill_on_drop(true);
+        let started = Instant::now();
         let output = command.output().await.map_err(GitError::Missing)?;
+        let spent = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.spent_us.fetch_add(spent, Ordering::Relaxed);
         if !output.status.success() {
             let message = String::from_utf8_lossy(&output.stderr);
             return Err(self.failed(args.first().copied().unwrap_or(""), message.trim()));

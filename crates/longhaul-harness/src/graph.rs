@@ -38,7 +38,7 @@ pub fn graph(harness: &Arc<Harness>) -> Result<Graph<HarnessState>, GraphError> 
             async move { final_check(&harness, &ctx, project_of(&harness, &ctx).await?, state).await }
         })
         .branch(START, &[INITIALIZE, CODE, FINAL_CHECK], next)
-        .branch(INITIALIZE, &[CODE], next)
+        .branch(INITIALIZE, &[INITIALIZE, CODE, END], next)
         .branch(CODE, &[CODE, FINAL_CHECK, END], next)
         .branch(FINAL_CHECK, &[CODE, END], next)
         .build()

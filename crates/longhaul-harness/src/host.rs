@@ -92,14 +92,16 @@ impl Host<'_> {
 
     async fn run_registry_tool(&self, call: &ToolCall) -> Result<ToolRecord, StepError> {
         let s = self.sitting;
-        let started = tokio::time::Instant::now();
         s.settle().await?;
+        let needs_app = matches!(call.name.as_str(), "shell" | "browser");
+        let tree = if needs_app { Some(s.snapshot().await?) } else { None };
+        let started = tokio::time::Instant::now();
         let mut not_running = None;
-        if matches!(call.name.as_str(), "shell" | "browser") {
-            let tree = s.snapshot().await?;
+        if let Some(tree) = tree {
             not_running = s.trial.ensure(&tree).await.failure;
         }
         let output = s.registry.call(call).await;
+        let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut text = output.text;
         if let Some(why) = not_running {
             text.push_str(&format!("\nNOTICE: the application does not run: {why}"));
@@ -115,7 +117,7 @@ impl Host<'_> {
             is_error: output.is_error,
             tree,
             undone: undone.into_iter().map(|u| (u.path, u.how)).collect(),
-            elapsed_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            elapsed_ms,
         })
     }
 

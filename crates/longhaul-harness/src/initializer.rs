@@ -11,7 +11,6 @@ use crate::{
     closing::{Closing, SessionResult, close},
     coding::limits,
     environment::Harness,
-    error::HarnessError,
     history::Purpose,
     host::Host,
     project::Project,
@@ -21,6 +20,10 @@ use crate::{
     tool_set::own_specs,
     work_tree::TreeId,
 };
+
+/// Sittings of the initializer before it is given up.
+const SITTINGS_MAX: u32 = 3;
+const WHY_CHARS_MAX: usize = 2_000;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Begun {
@@ -33,32 +36,36 @@ pub(crate) async fn initialize(
     harness: &Harness,
     ctx: &NodeContext,
     project: Project,
-    _state: HarnessState,
+    state: HarnessState,
 ) -> Result<HarnessUpdate, NodeError> {
     let s = Sitting::open(harness, ctx, project, 0).await?;
     let begin = async {
         s.hand_to_sandbox()?;
         Ok(Begun { tree: s.snapshot().await?, at: harness.ambient.clock.now() })
     };
+    let request = s.project().request;
     let begun = s
-        .record("begin", begin, |_| {
-            vec![EventDraft::business("session.started", json!({"session": 0, "mode": "initializer"}))]
+        .record("begin", begin, move |_| {
+            vec![EventDraft::business(
+                "session.started",
+                json!({"session": 0, "mode": "initializer", "description": request}),
+            )]
         })
         .await?;
     s.left(begun.tree);
     let mut specs = s.registry.specs();
     specs.extend(own_specs());
-    let opening =
-        Opening { system: prompts::SYSTEM.to_owned(), prompt: prompts::initializer(&s.project()), tools: specs };
+    let planned: Vec<_> = s.rows().await?.features.iter().map(|f| f.id().clone()).collect();
+    let opening = Opening {
+        system: prompts::SYSTEM.to_owned(),
+        prompt: prompts::initializer(&s.project(), &planned),
+        tools: specs,
+    };
     let host = Host { sitting: &s, claims: Claims::of(None) };
     let conversed = converse(ctx, harness.model.as_ref(), &host, opening, limits(harness)).await?;
     let Some(accepted) = host.accepted() else {
         s.close().await;
-        let why = match &conversed.ending {
-            Ending::Done => "without a plan".to_owned(),
-            Ending::HandOver { note, why } => format!("{why}; its last words: {note}"),
-        };
-        return Err(NodeError::gave_up(HarnessError::NoPlan { why }));
+        return unplanned(&s, &conversed.ending, state.sittings + 1).await;
     };
     let closing = Closing {
         purpose: Purpose::Initialize,
@@ -75,4 +82,18 @@ pub(crate) async fn initialize(
         .await?;
     s.close().await;
     Ok(HarnessUpdate { phase: Phase::Coding, session: false })
+}
+
+/// The initializer stopped without a plan. What it planned so far is kept, and another sitting goes on; a few of them are
+/// enough to know that more will not help.
+async fn unplanned(s: &Sitting<'_>, ending: &Ending, sittings: u32) -> Result<HarnessUpdate, NodeError> {
+    let why = match ending {
+        Ending::Done => "it ended without a claim".to_owned(),
+        Ending::HandOver { note, why } => format!("{why}; its last words: {note}"),
+    };
+    let why: String = why.chars().take(WHY_CHARS_MAX).collect();
+    let data = json!({"session": 0, "outcome": "handed_over", "summary": why});
+    s.record("unplanned", async { Ok(()) }, move |()| vec![EventDraft::business("session.ended", data)]).await?;
+    let phase = if sittings >= SITTINGS_MAX { Phase::Stuck } else { Phase::Planning };
+    Ok(HarnessUpdate { phase, session: false })
 }

@@ -3,6 +3,7 @@
 //! Invariant: text from outside the user's words and the harness (tool output, memory, log) stands under a heading that
 //! names its source.
 
+use longhaul_core::FeatureId;
 use longhaul_memory::Hit;
 
 use crate::{
@@ -45,9 +46,17 @@ to native dialogs (alert, confirm, prompt): use a native dialog only where a fea
 
 /// The first prompt of the initializer.
 #[must_use]
-pub(crate) fn initializer(project: &Project) -> String {
+pub(crate) fn initializer(project: &Project, planned: &[FeatureId]) -> String {
+    let ids: Vec<&str> = planned.iter().map(FeatureId::as_str).collect();
+    let so_far = match ids.len() {
+        0 => String::new(),
+        count => format!(
+            "\n## Planned so far\n\n{count} features are locked already: {}. Plan only what is missing.\n",
+            ids.join(", ")
+        ),
+    };
     format!(
-        "# Initializer\n\n## Request\n\n{}\n\n## What to do\n\n\
+        "# Initializer\n\n## Request\n\n{}\n{so_far}\n## What to do\n\n\
 1. Decide what the application is and call `describe_project` (summary, and the commands for build, lint and test where \
 the project will have them).\n\
 2. Write `init.sh` (executable, POSIX sh) and the smallest application that it can start.\n\

@@ -10,7 +10,7 @@ use longhaul_workspace::{Kind, NewRecord, RecordRef, Relation, StagedRecord, Wor
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    application::FlowApp,
+    application::{FlowApp, NoFlow},
     environment::Harness,
     features::Feature,
     project::Project,
@@ -18,6 +18,8 @@ use crate::{
 };
 
 const SCHEMA: i64 = 1;
+/// Most characters of a reason; an event that carries it has room for more.
+const REASON_CHARS_MAX: usize = 4_000;
 
 /// Why a verification was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -242,12 +244,13 @@ pub(crate) async fn verify(
     std::fs::create_dir_all(&scratch).map_err(StepError::from)?;
     let mut app = match FlowApp::start(launch.clone(), &scratch).await {
         Ok(app) => app,
-        Err(why) => {
+        Err(NoFlow::Here(error)) => return Err(error),
+        Err(NoFlow::App(why)) => {
             let refusal = Refusal {
                 step: 0,
                 sentence: String::new(),
                 check: String::new(),
-                reason: format!("the application does not start: {why}"),
+                reason: shortened(&format!("the application does not start: {why}")),
             };
             return Ok(verdict_of(&harness.ambient, &subject, Some(refusal), started.elapsed()));
         }
@@ -259,11 +262,22 @@ pub(crate) async fn verify(
         step: failure.step_index,
         sentence: failure.sentence.clone(),
         check: failure.check_json.clone(),
-        reason: failure.reason.clone(),
+        reason: shortened(&failure.reason),
     });
     let mut verdict = verdict_of(&harness.ambient, &subject, refusal, started.elapsed());
     keep_evidence(harness, &subject, seen, &mut verdict).await.map_err(StepError::from)?;
     Ok(verdict)
+}
+
+/// A reason that fits into events and prompts: its beginning and its end.
+fn shortened(reason: &str) -> String {
+    let count = reason.chars().count();
+    if count <= REASON_CHARS_MAX {
+        return reason.to_owned();
+    }
+    let head: String = reason.chars().take(REASON_CHARS_MAX / 2).collect();
+    let tail: String = reason.chars().skip(count - REASON_CHARS_MAX / 2).collect();
+    format!("{head} … {tail}")
 }
 
 /// Carries the flow out, a second time with a new browser when the first died under it.

@@ -4,7 +4,7 @@
 //! sees; ignored files are not part of it. Invariant: before a step that may change the folder runs, the folder equals
 //! the tree its predecessor left ([`WorkTree::ensure`]); what a killed step did half is thereby undone.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use tokio::sync::Mutex;
 
@@ -24,11 +24,11 @@ impl TreeId {
 }
 
 /// The folder and its snapshots.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct WorkTree {
     git: Git,
     /// What the folder is known to equal in this process; none before the first look.
-    current: Mutex<Option<TreeId>>,
+    current: Arc<Mutex<Option<TreeId>>>,
 }
 
 impl WorkTree {
@@ -43,7 +43,12 @@ impl WorkTree {
             git.run(&["init", "--quiet"]).await?;
         }
         git.clear_stale_locks();
-        Ok(Self { git, current: Mutex::new(None) })
+        Ok(Self { git, current: Arc::default() })
+    }
+
+    /// Time spent in git's processes, in milliseconds.
+    pub(crate) fn spent_ms(&self) -> u64 {
+        self.git.spent_ms()
     }
 
     /// Takes a snapshot of the folder as it is.

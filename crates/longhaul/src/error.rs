@@ -52,6 +52,14 @@ pub enum LonghaulError {
         /// How many features it has.
         features: usize,
     },
+    /// The initializer was given up.
+    #[error(
+        "the initializer ended several times without locking a plan; `longhaul log --dir {dir}` shows how; run the same command again, with a stronger model or a smaller request"
+    )]
+    NoPlan {
+        /// The folder.
+        dir: PathBuf,
+    },
     /// The plan is not locked yet.
     #[error("{dir} has no plan yet; finish it with `longhaul init --dir {dir}` and the same request")]
     NotPlanned {
@@ -196,6 +204,7 @@ impl LonghaulError {
             | Self::Graph(_)
             | Self::Unreconciled { .. }
             | Self::Model(_)
+            | Self::NoPlan { .. }
             | Self::CassetteServer(_)
             | Self::Verify(_)
             | Self::Workspace(_) => ErrorKind::Failed,

@@ -189,6 +189,9 @@ impl Longhaul {
             Outcome::Failed { error, .. } => return Err(LonghaulError::stopped(project.dir.clone(), error)),
         };
         let rows = self.rows(project).await?;
+        if ending == Ending::Stuck && !rows.planned() {
+            return Err(LonghaulError::NoPlan { dir: project.dir.clone() });
+        }
         Ok(report(project, ending, &rows))
     }
 

@@ -4,9 +4,12 @@
 mod harness;
 mod machine;
 
-use std::path::Path;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use anyhow::bail;
+use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
 type Bench = fn(&Path) -> anyhow::Result<Vec<Row>>;
@@ -91,6 +94,14 @@ fn line(row: &Row) -> String {
     let peer = row.peer.as_ref().map(|(name, value)| format!("  {name}: {value:.2} {}", row.unit)).unwrap_or_default();
     let verdict = if row.ok() { "ok  " } else { "MISS" };
     format!("{verdict} {:<56} {:>10.2} {}{bar}{peer}", row.what, row.ours, row.unit)
+}
+
+/// Builds the program in this profile; it lies beside this one.
+pub(crate) fn longhaul(root: &Path) -> anyhow::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo).args(["build", "--quiet", "--package", "longhaul-cli"]).current_dir(root).status();
+    ensure!(built.context("cargo build")?.success(), "longhaul does not build");
+    Ok(std::env::current_exe().context("where is xtask?")?.with_file_name("longhaul"))
 }
 
 /// The middle of some measurements; the mean of the two middle ones where their number is even.
