@@ -256,3 +256,46 @@ fn numbers_and_times_are_written_for_people() {
     assert_eq!(html::cut("秋天的诗", 2), "秋天…");
     assert_eq!(html::count(1, "picture"), "1 picture");
 }
+
+#[tokio::test]
+async fn a_report_replaces_its_file_whole_or_not_at_all() {
+    use std::{collections::BTreeMap, fs};
+
+    use crate::{
+        Longhaul, LonghaulError, Program,
+        settings::{Settings, Sources},
+    };
+
+    let place = tempfile::tempdir().unwrap();
+    let (home, app, out) = (place.path().join("home"), place.path().join("app"), place.path().join("report.html"));
+    fs::create_dir(&app).unwrap();
+    let environment = BTreeMap::from([("LONGHAUL_HOME".to_owned(), home.display().to_string())]);
+    let sources = Sources {
+        environment,
+        user_home: Some(place.path().join("home")),
+        working_dir: place.path().to_owned(),
+        ..Sources::default()
+    };
+    let longhaul = Longhaul::open(Settings::load(&sources).unwrap(), Program::this_one().unwrap()).await.unwrap();
+    assert!(matches!(longhaul.report(&app, &out).await, Err(LonghaulError::NotAProject { .. })));
+
+    let new = longhaul_harness::project::NewProject {
+        dir: app.canonicalize().unwrap(),
+        request: HOSTILE.to_owned(),
+        model: "openai:m".to_owned(),
+        base_url: None,
+    };
+    let scope = longhaul.scope.clone();
+    let created = move |tx: &mut longhaul_store::Tx<'_>| longhaul_harness::project::create(tx, &scope, new);
+    longhaul.store.write::<_, longhaul_store::StoreError>(created).await.unwrap();
+    fs::write(&out, "older").unwrap();
+    let written = longhaul.report(&app, &out).await.unwrap();
+    let page = fs::read_to_string(&out).unwrap();
+    assert_eq!(written.bytes, page.len() as u64);
+    assert!(page.contains("&lt;script&gt;") && page.ends_with("</html>\n"));
+
+    let refused = longhaul.report(&app, &home).await.expect_err("a folder is in the way");
+    assert!(refused.to_string().contains("cannot write the report to"), "{refused}");
+    let left: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 3, "nothing half-written stays: {left:?}");
+}
