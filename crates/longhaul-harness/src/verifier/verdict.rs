@@ -36,7 +36,11 @@ pub struct StepLog {
     pub screenshot: Option<Vec<u8>>,
 }
 
-/// The outcome of one flow.
+/// The outcome of one flow. Nothing outside the verifier makes one, also not from JSON:
+///
+/// ```compile_fail,E0277
+/// let forged: longhaul_harness::verifier::Verdict = serde_json::from_str("{}").unwrap();
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     pub(super) feature: FeatureId,

@@ -109,8 +109,9 @@ impl Process {
         }
         self.folder.remove();
         // A helper that is still dying may write into the folder once more.
+        let mut again = tokio::time::interval(Duration::from_millis(5));
         for _ in 0..20 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            again.tick().await;
             if !self.folder.path.exists() {
                 return;
             }
