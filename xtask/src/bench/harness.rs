@@ -142,8 +142,10 @@ fn ms(time: Duration) -> f64 {
 /// Recall over 10,000 memories beside the embedding; measured by the memory crate's own example.
 fn recall(root: &Path) -> anyhow::Result<Row> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let args = ["run", "--quiet", "--package", "longhaul-memory", "--example", "recall_figures"];
-    let output = Command::new(cargo).args(args).current_dir(root).stderr(Stdio::inherit()).output()?;
+    let here = std::env::current_exe().context("where is xtask?")?;
+    let target = here.ancestors().nth(2).context("xtask lies in no target folder")?;
+    let args = ["run", "--quiet", "--package", "longhaul-memory", "--example", "recall_figures", "--target-dir"];
+    let output = Command::new(cargo).args(args).arg(target).current_dir(root).stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "the recall example fails");
     let figures: Value = serde_json::from_slice(&output.stdout).context("the recall example's figures")?;
     let p50 = figures["p50_us"].as_f64().context("no p50_us")?;

@@ -96,12 +96,15 @@ fn line(row: &Row) -> String {
     format!("{verdict} {:<56} {:>10.2} {}{bar}{peer}", row.what, row.ours, row.unit)
 }
 
-/// Builds the program in this profile; it lies beside this one.
+/// Builds the program in this profile, into the target folder that this program lies in.
 pub(crate) fn longhaul(root: &Path) -> anyhow::Result<PathBuf> {
+    let here = std::env::current_exe().context("where is xtask?")?;
+    let target = here.ancestors().nth(2).context("xtask lies in no target folder")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo).args(["build", "--quiet", "--package", "longhaul-cli"]).current_dir(root).status();
-    ensure!(built.context("cargo build")?.success(), "longhaul does not build");
-    Ok(std::env::current_exe().context("where is xtask?")?.with_file_name("longhaul"))
+    let mut build = Command::new(cargo);
+    build.args(["build", "--quiet", "--package", "longhaul-cli", "--target-dir"]).arg(target).current_dir(root);
+    ensure!(build.status().context("cargo build")?.success(), "longhaul does not build");
+    Ok(here.with_file_name("longhaul"))
 }
 
 /// The middle of some measurements; the mean of the two middle ones where their number is even.

@@ -51,6 +51,12 @@ pub(crate) fn run(global: &Global, command: &Demo) -> anyhow::Result<Exit> {
         progress.finish();
         let report = outcome?;
         let exit = work::conclude(global, &report)?;
+        if report.ending == Ending::Done {
+            let page = longhaul.report(&dir, &super::report::beside(&dir)).await?;
+            if !global.json {
+                print_line(&format!("        {}", page.path.display()))?;
+            }
+        }
         if !global.json && report.ending == Ending::Done {
             print_line(&format!("        {}/init.sh, then open http://127.0.0.1:8000", report.dir.display()))?;
             print_line(&style.paint(Ink::Strong, HONESTY))?;

@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod init;
 mod log;
+mod report;
 mod run;
 pub(crate) mod sandbox_init;
 mod setup;
@@ -25,6 +26,7 @@ pub(crate) enum Command {
     Features(status::Features),
     Log(log::Log),
     Verify(verify::Verify),
+    Report(report::Report),
     Demo(demo::Demo),
     Doctor(doctor::Doctor),
     Setup(setup::Setup),
@@ -41,6 +43,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Features(command) => status::features(&global, &command),
         Command::Log(command) => log::run(&global, &command),
         Command::Verify(command) => verify::run(&global, &command),
+        Command::Report(command) => report::run(&global, &command),
         Command::Demo(command) => demo::run(&global, &command),
         Command::Doctor(command) => doctor::run(&global, &command),
         Command::Setup(command) => setup::run(&global, &command),
