@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::{
     environment::Harness,
     features::Feature,
+    host::tamper_event,
     project::Project,
     regression,
     sitting::Sitting,
@@ -20,6 +21,8 @@ use crate::{
 struct Begun {
     tree: TreeId,
     features: Vec<longhaul_core::FeatureId>,
+    #[serde(default)]
+    undone: Vec<(String, String)>,
 }
 
 /// Verifies everything; what fails goes back to be repaired.
@@ -33,13 +36,15 @@ pub(crate) async fn final_check(
     let rows = s.rows().await?;
     let features: Vec<_> = rows.features.iter().map(|f| f.id().clone()).collect();
     let begin = async {
-        s.restore_guarded()?;
+        let undone = s.restore_guarded()?.into_iter().map(|u| (u.path, u.how)).collect();
         s.hand_to_sandbox()?;
-        Ok(Begun { tree: s.snapshot().await?, features })
+        Ok(Begun { tree: s.snapshot().await?, features, undone })
     };
     let begun = s
         .record("begin", begin, |b: &Begun| {
-            vec![EventDraft::business("final_check.started", json!({"features": b.features.len()}))]
+            let mut events: Vec<EventDraft> = b.undone.iter().map(|(path, how)| tamper_event(path, how)).collect();
+            events.push(EventDraft::business("final_check.started", json!({"features": b.features.len()})));
+            events
         })
         .await?;
     s.left(begun.tree);
