@@ -7,6 +7,7 @@ use longhaul_memory::Memory;
 use longhaul_model::ChatModel;
 use longhaul_store::Store;
 use longhaul_tools::{
+    ShellLimits,
     browser::SharedBrowser,
     sandbox::{Sandbox, SandboxError, SandboxSettings},
 };
@@ -33,6 +34,8 @@ pub struct HarnessSettings {
     pub boot_timeout: Duration,
     /// Longest run of one of the project's own commands (build, lint, test).
     pub quality_timeout: Duration,
+    /// Bounds of the agent's commands.
+    pub shell: ShellLimits,
     /// Longest verification flow.
     pub flow_timeout: Duration,
     /// Port on which the application listens, in its own network namespace.
@@ -51,6 +54,7 @@ impl Default for HarnessSettings {
             recall_count: 5,
             boot_timeout: Duration::from_secs(60),
             quality_timeout: Duration::from_mins(10),
+            shell: ShellLimits::default(),
             flow_timeout: Duration::from_mins(2),
             app_port: 8000,
         }

@@ -203,3 +203,59 @@ pub fn sample_for_regression(features: &[Feature], most: usize) -> Vec<&Feature>
     passing.truncate(most);
     passing
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::parse_batch;
+
+    /// Features F01, F02, …; the function says where each stands and what it depends on.
+    fn features(standings: &[(Standing, &[&str])]) -> Vec<Feature> {
+        let planned: Vec<_> = standings
+            .iter()
+            .enumerate()
+            .map(|(n, (_, depends_on))| {
+                json!({
+                    "id": format!("F{:02}", n + 1), "category": "c", "description": format!("d{n}"), "steps": ["s"],
+                    "depends_on": depends_on,
+                    "checks": [
+                        {"step": 1, "check": "goto", "path": "/"},
+                        {"step": 1, "check": "expect", "target": {"role": "main"}, "visible": true},
+                    ],
+                })
+            })
+            .collect();
+        let parsed = parse_batch(&json!({"features": planned}), &[]).unwrap();
+        let pairs = parsed.into_iter().zip(standings);
+        pairs.map(|(definition, (standing, _))| Feature { definition, standing: standing.clone() }).collect()
+    }
+
+    fn passing(at: i64) -> Standing {
+        Standing { passes: true, verified_at: Some(TimeMs(at)), ..Standing::default() }
+    }
+
+    fn picked(standings: &[(Standing, &[&str])]) -> Option<String> {
+        pick(&features(standings)).map(|f| f.id().to_string())
+    }
+
+    #[test]
+    fn what_broke_comes_first_then_priority_then_what_dependencies_allow() {
+        let open = Standing::default;
+        let parked = || Standing { parked: true, ..open() };
+        let broken = || Standing { broken: Some("gone".into()), ..open() };
+        assert_eq!(picked(&[(passing(1), &[]), (open(), &[]), (broken(), &[])]).as_deref(), Some("F03"));
+        assert_eq!(picked(&[(passing(1), &[]), (open(), &[]), (open(), &[])]).as_deref(), Some("F02"));
+        assert_eq!(picked(&[(parked(), &[]), (open(), &["F01"]), (open(), &[])]).as_deref(), Some("F03"));
+        assert_eq!(picked(&[(parked(), &[]), (open(), &["F01"])]), None);
+        assert_eq!(picked(&[(passing(1), &[])]), None);
+    }
+
+    #[test]
+    fn the_sample_is_what_was_verified_longest_ago() {
+        let all = features(&[(passing(30), &[]), (passing(10), &[]), (Standing::default(), &[]), (passing(10), &[])]);
+        let sample: Vec<&str> = sample_for_regression(&all, 2).iter().map(|f| f.id().as_str()).collect();
+        assert_eq!(sample, ["F02", "F04"]);
+    }
+}

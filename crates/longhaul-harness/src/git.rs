@@ -132,7 +132,7 @@ impl Git {
     /// When git fails: nothing is committed.
     pub async fn commit_once(&self, step: &str, message: &str) -> Result<Commit, GitError> {
         if let Some(made) = self.made_by(step).await? {
-            self.run(&["reset", "--quiet", "--hard", "HEAD"]).await?;
+            self.reset_to_tip().await?;
             return Ok(made);
         }
         self.run(&["add", "--all"]).await?;
@@ -252,5 +252,78 @@ impl Git {
         let tail: Vec<&str> = message.lines().rev().take(5).collect();
         let message = tail.into_iter().rev().collect::<Vec<_>>().join("; ");
         GitError::Failed { verb: verb.to_owned(), dir: self.work_tree.clone(), message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    async fn repository() -> (tempfile::TempDir, Git) {
+        let dir = tempfile::tempdir().unwrap();
+        let git = Git::of_project(dir.path());
+        git.init().await.unwrap();
+        (dir, git)
+    }
+
+    #[tokio::test]
+    async fn a_step_that_runs_again_finds_its_commit() {
+        let (dir, git) = repository().await;
+        fs::write(dir.path().join("a"), "1").unwrap();
+        let first = git.commit_once("exec_1/code/1/commit#3", "feat: a\n\nwith 한국어").await.unwrap();
+        fs::write(dir.path().join("a"), "half done").unwrap();
+        fs::write(dir.path().join("b"), "half done").unwrap();
+        let again = git.commit_once("exec_1/code/1/commit#3", "feat: a").await.unwrap();
+        assert_eq!(first, again);
+        assert_eq!(git.log(10).await.unwrap().len(), 1);
+        assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "1");
+        let other = git.commit_once("exec_1/code/2/commit#3", "feat: b").await.unwrap();
+        assert_ne!(first, other);
+        assert!(git.contains(&first.id).await.unwrap());
+        assert!(!git.contains(&"0".repeat(40)).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn hooks_and_locks_of_others_do_not_matter() {
+        let (dir, git) = repository().await;
+        let hook = dir.path().join(".git/hooks/pre-commit");
+        fs::create_dir_all(hook.parent().unwrap()).unwrap();
+        fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
+        fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        fs::write(dir.path().join(".git/index.lock"), "").unwrap();
+        assert!(git.commit_once("s", "m").await.is_err(), "a lock of a living process is respected");
+        git.clear_stale_locks();
+        git.commit_once("s", "m").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn nested_repositories_are_removed_and_the_own_one_is_not() {
+        let (dir, git) = repository().await;
+        fs::create_dir_all(dir.path().join("sub/deep/.git")).unwrap();
+        fs::write(dir.path().join("sub/deep/.git/config"), "[core]\nfsmonitor = touch /tmp/x\n").unwrap();
+        fs::create_dir_all(dir.path().join("other")).unwrap();
+        fs::write(dir.path().join("other/.git"), "gitdir: /elsewhere\n").unwrap();
+        let mut removed = git.remove_nested().unwrap();
+        removed.sort();
+        assert_eq!(removed, ["other/.git", "sub/deep/.git"]);
+        assert!(dir.path().join(".git/HEAD").exists());
+        assert!(git.remove_nested().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn unfinished_work_is_a_patch_with_its_new_files() {
+        let (dir, git) = repository().await;
+        fs::write(dir.path().join("a"), "1\n").unwrap();
+        git.commit_once("s", "m").await.unwrap();
+        assert_eq!(git.patch_since_tip().await.unwrap(), "");
+        fs::write(dir.path().join("a"), "2\n").unwrap();
+        fs::write(dir.path().join("new"), "n\n").unwrap();
+        let patch = git.patch_since_tip().await.unwrap();
+        assert!(patch.contains("+2") && patch.contains("+n"), "{patch}");
+        git.reset_to_tip().await.unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "1\n");
+        assert!(!dir.path().join("new").exists());
     }
 }

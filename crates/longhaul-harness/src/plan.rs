@@ -148,3 +148,69 @@ fn texts(object: &Map<String, Value>, place: &str, field: &str) -> Result<Vec<St
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn feature(id: &str) -> Value {
+        json!({
+            "id": id, "category": "functional", "description": format!("{id} greets the visitor"),
+            "steps": ["Open the page", "Verify the heading"],
+            "checks": [
+                {"step": 1, "check": "goto", "path": "/"},
+                {"step": 2, "check": "expect", "target": {"role": "heading", "name": "Hello"}, "visible": true},
+            ],
+        })
+    }
+
+    /// Parses one feature after a change; gives the place and the message of the refusal, or `accepted`.
+    fn check(change: impl FnOnce(&mut Value)) -> String {
+        let mut changed = feature("F01");
+        change(&mut changed);
+        match parse_batch(&json!({"features": [changed]}), &["F00".parse().unwrap()]) {
+            Ok(_) => "accepted".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_batch_is_locked_with_its_hash() {
+        let batch = parse_batch(&json!({"features": [feature("F01"), feature("F02")]}), &[]).unwrap();
+        assert_eq!(batch.len(), 2);
+        assert_eq!(batch[0].checks_hash, digest(&batch[0].steps, &batch[0].checks));
+    }
+
+    #[test]
+    fn every_refusal_names_its_place() {
+        assert_eq!(check(|_| ()), "accepted");
+        let cases: Vec<(Box<dyn FnOnce(&mut Value)>, &str)> = vec![
+            (Box::new(|f| f["passes"] = json!(true)), "features[0].passes: is not a field of a feature"),
+            (Box::new(|f| f["id"] = json!("F 1")), "features[0].id: "),
+            (Box::new(|f| f["id"] = json!("F00")), "features[0].id: F00 is already planned"),
+            (Box::new(|f| f["steps"] = json!([])), "features[0].steps: has 0 sentences"),
+            (Box::new(|f| f["steps"][1] = json!(7)), "features[0].steps[1]: must be a text"),
+            (Box::new(|f| f["description"] = json!(" ")), "features[0].description: is empty"),
+            (
+                Box::new(|f| f["depends_on"] = json!(["F09"])),
+                "features[0].depends_on[0]: F09 is not an earlier feature",
+            ),
+            (Box::new(|f| f["checks"][1]["check"] = json!("look")), "features[0].checks[1]"),
+            (Box::new(|f| f["checks"] = json!([f["checks"][0]])), "features[0].checks"),
+        ];
+        for (change, expected) in cases {
+            let refusal = check(change);
+            assert!(refusal.starts_with(expected), "{refusal:?} does not start with {expected:?}");
+        }
+    }
+
+    #[test]
+    fn a_feature_may_depend_on_earlier_ones_only() {
+        let mut second = feature("F02");
+        second["depends_on"] = json!(["F01"]);
+        assert!(parse_batch(&json!({"features": [feature("F01"), second.clone()]}), &[]).is_ok());
+        assert!(parse_batch(&json!({"features": [second, feature("F01")]}), &[]).is_err());
+    }
+}

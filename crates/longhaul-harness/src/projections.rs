@@ -242,3 +242,6 @@ fn pretty(value: &Value) -> String {
     text.push('\n');
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -219,7 +219,7 @@ async fn rows(harness: &Harness, owner: &TaskScope) -> Result<Rows, NodeError> {
 fn registry(harness: &Harness, sandbox: &Sandbox, trial: &Trial, project: &Project) -> Result<ToolRegistry, NodeError> {
     let folder = |source| NodeError::gave_up(HarnessError::Folder { path: project.dir.clone(), source });
     let mut tools = files::tools(&project.dir).map_err(folder)?;
-    tools.push(Arc::new(ShellTool::new(sandbox.clone(), trial.slot())));
+    tools.push(Arc::new(ShellTool::new(sandbox.clone(), trial.slot()).limits(harness.settings.shell)));
     tools.push(Arc::new(BrowserTool::new(harness.browser.clone(), trial.address())));
     ToolRegistry::new(tools).map_err(NodeError::gave_up)
 }

@@ -14,7 +14,7 @@ use crate::{
     environment::Harness,
     features::Feature,
     project::Project,
-    verifier::{Flow, Verdict, Verifier, VerifyError},
+    verifier::{Flow, Limits, Pictures, Verdict, Verifier, VerifyError},
 };
 
 const SCHEMA: i64 = 1;
@@ -287,7 +287,9 @@ async fn drive(harness: &Harness, subject: &Subject<'_>, app: &mut FlowApp) -> R
         steps: subject.feature.definition.steps.clone(),
         checks: subject.feature.definition.checks.clone(),
     };
-    let limits = crate::verifier::Limits { flow: harness.settings.flow_timeout, ..Default::default() };
+    // A claim is documented sentence by sentence; a repeated verification only shows where it ended.
+    let pictures = if subject.occasion == Occasion::Claim { Pictures::EachSentence } else { Pictures::TheEnd };
+    let limits = Limits { flow: harness.settings.flow_timeout, pictures, ..Limits::default() };
     let first = Verifier::new(harness.browser.get().await?).verify(&flow, app, &limits).await;
     match first {
         Err(VerifyError::Browser(_)) => {
@@ -318,18 +320,16 @@ fn verdict_of(
     }
 }
 
-/// Puts screenshots and the log of the flow on disk. A regression that passed keeps only its last picture.
+/// Puts screenshots and the log of the flow on disk.
 async fn keep_evidence(
     harness: &Harness,
     subject: &Subject<'_>,
     seen: Verdict,
     verdict: &mut RecordedVerdict,
 ) -> Result<(), WorkspaceError> {
-    let all_pictures = subject.occasion == Occasion::Claim || !verdict.passed();
     let (log, pictures) = seen.into_evidence();
-    let from = if all_pictures { 0 } else { pictures.len().saturating_sub(1) };
     let mut pieces = vec![("the flow's log: steps, console, network".to_owned(), "application/json", log)];
-    pieces.extend(pictures.into_iter().skip(from).map(|(summary, png)| (summary, "image/png", png)));
+    pieces.extend(pictures.into_iter().map(|(summary, png)| (summary, "image/png", png)));
     for (summary, media_type, content) in pieces {
         let about = NewRecord {
             collection: "evidence".to_owned(),

@@ -89,3 +89,30 @@ impl WorkTree {
         Ok(TreeId(self.git.run(&["write-tree"]).await?.trim().to_owned()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_killed_step_did_half_is_undone() {
+        let place = tempfile::tempdir().unwrap();
+        let (project, snapshots) = (place.path().join("app"), place.path().join("snapshots.git"));
+        fs::create_dir_all(project.join("sub")).unwrap();
+        fs::write(project.join("kept"), "before").unwrap();
+        fs::write(project.join("sub/removed"), "before").unwrap();
+        let tree = WorkTree::open(&project, &snapshots).await.unwrap().snapshot().await.unwrap();
+        fs::write(project.join("kept"), "half").unwrap();
+        fs::remove_dir_all(project.join("sub")).unwrap();
+        fs::write(project.join("new"), "half").unwrap();
+        // Another process opens the folder: it knows nothing but the recorded tree.
+        let after = WorkTree::open(&project, &snapshots).await.unwrap();
+        assert!(after.ensure(&tree).await.unwrap());
+        assert_eq!(fs::read_to_string(project.join("kept")).unwrap(), "before");
+        assert_eq!(fs::read_to_string(project.join("sub/removed")).unwrap(), "before");
+        assert!(!project.join("new").exists());
+        assert!(!after.ensure(&tree).await.unwrap(), "the folder is known to be that tree");
+    }
+}

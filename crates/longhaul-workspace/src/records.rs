@@ -176,7 +176,15 @@ impl Workspace {
                     &values![&tenant, &wanted],
                     |row| {
                         let text = |i| row.get::<String>(i);
-                        Ok((text(0)?, text(1)?, text(2)?, text(3)?, text(4)?, row.get::<Digest>(5)?, row.get::<u64>(6)?))
+                        Ok((
+                            text(0)?,
+                            text(1)?,
+                            text(2)?,
+                            text(3)?,
+                            text(4)?,
+                            row.get::<Digest>(5)?,
+                            row.get::<u64>(6)?,
+                        ))
                     },
                 )?;
                 let Some((collection, kind, media_type, summary, source, digest, size)) = row else {

@@ -6,7 +6,7 @@ use longhaul_tools::browser::{ArmedDialog, Browser, BrowserError, Page, PageErro
 use tokio::time::Instant;
 
 use super::{
-    AppControl, Failure, Flow, Limits, StepLog, Verdict, VerifyError,
+    AppControl, Failure, Flow, Limits, Pictures, StepLog, Verdict, VerifyError,
     expect::{self, PageFault, Remembered},
     front::Front,
     http,
@@ -92,7 +92,10 @@ pub(super) async fn carry_out(
     for check in &flow.checks {
         let sentence = flow.steps.get(check.step - 1).cloned().unwrap_or_default();
         if steps.last().is_none_or(|step| step.index != check.step) {
-            run.close_step(steps.last_mut()).await?;
+            match limits.pictures {
+                Pictures::EachSentence => run.close_step(steps.last_mut()).await?,
+                Pictures::TheEnd => run.picture = None,
+            }
             steps.push(StepLog {
                 index: check.step,
                 sentence: sentence.clone(),

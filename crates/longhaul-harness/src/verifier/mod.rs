@@ -51,11 +51,22 @@ pub struct Limits {
     pub flow: Duration,
     /// Longest answer to an `http` check.
     pub http: Duration,
+    /// Which pictures are taken.
+    pub pictures: Pictures,
+}
+
+/// Which sentences of a flow get a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pictures {
+    /// Each of them.
+    EachSentence,
+    /// The one at which the flow ends: the last, or the one that does not hold.
+    TheEnd,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { flow: Duration::from_mins(2), http: Duration::from_secs(10) }
+        Self { flow: Duration::from_mins(2), http: Duration::from_secs(10), pictures: Pictures::EachSentence }
     }
 }
 
