@@ -193,13 +193,15 @@ fn effects_of(s: &Sitting<'_>, closing: &Closing, rows: &Rows, memories: Vec<Pre
     let standing = |id| rows.features.iter().find(|f| f.id() == id).map(|f| f.standing.clone()).unwrap_or_default();
     let verified = match &closing.result {
         SessionResult::Verified(_, feature, verdict) => Some((verdict.as_ref().clone(), standing(feature.id()))),
-        _ => None,
+        SessionResult::Planned(_) | SessionResult::HandedOver { .. } => None,
     };
     let failed = match &closing.result {
         SessionResult::HandedOver { feature: Some(feature), .. } => {
             Some((feature.id().clone(), standing(feature.id())))
         }
-        _ => None,
+        SessionResult::Planned(_) | SessionResult::Verified(..) | SessionResult::HandedOver { feature: None, .. } => {
+            None
+        }
     };
     let memory = s.harness.memory.clone();
     Box::new(move |tx, entry| {
@@ -246,7 +248,7 @@ fn events_of(s: &Sitting<'_>, closing: &Closing) -> impl FnOnce(&Closed) -> Vec<
         SessionResult::Verified(_, feature, verdict) => {
             Some((feature.id().clone(), verdict.id().clone(), verdict.elapsed_ms()))
         }
-        _ => None,
+        SessionResult::Planned(_) | SessionResult::HandedOver { .. } => None,
     };
     let (session, git, snapshots) = (s.session, s.git.clone(), s.work_tree.clone());
     move |closed| {

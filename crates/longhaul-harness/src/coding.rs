@@ -126,7 +126,7 @@ async fn work(s: &Sitting<'_>, host: &Host<'_>, prompt: String) -> Result<Conver
     let mut tools = s.registry.specs();
     tools.extend(own_specs());
     let opening = Opening { system: prompts::SYSTEM.to_owned(), prompt, tools };
-    Ok(converse(s.ctx, s.harness.model.as_ref(), host, opening, limits(s.harness)).await?)
+    converse(s.ctx, s.harness.model.as_ref(), host, opening, limits(s.harness)).await
 }
 
 /// The bounds of a conversation.

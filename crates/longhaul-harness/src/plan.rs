@@ -186,7 +186,8 @@ mod tests {
     #[test]
     fn every_refusal_names_its_place() {
         assert_eq!(check(|_| ()), "accepted");
-        let cases: Vec<(Box<dyn FnOnce(&mut Value)>, &str)> = vec![
+        type Change = Box<dyn FnOnce(&mut Value)>;
+        let cases: Vec<(Change, &str)> = vec![
             (Box::new(|f| f["passes"] = json!(true)), "features[0].passes: is not a field of a feature"),
             (Box::new(|f| f["id"] = json!("F 1")), "features[0].id: "),
             (Box::new(|f| f["id"] = json!("F00")), "features[0].id: F00 is already planned"),

@@ -31,4 +31,4 @@ mod shell;
 pub use registry::{
     Attachment, RegistryError, TOOL_ARGUMENTS_BYTES_MAX, TOOL_TEXT_BYTES_MAX, Tool, ToolOutput, ToolRegistry,
 };
-pub use shell::{AppSlot, ShellTool};
+pub use shell::{AppSlot, ShellLimits, ShellTool};

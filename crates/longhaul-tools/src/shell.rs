@@ -16,7 +16,27 @@ use crate::{
 };
 
 const TIMEOUT_S_DEFAULT: u64 = 120;
-const TIMEOUT_S_MAX: u64 = 1800;
+
+/// Bounds of one command. Plain data; start from [`ShellLimits::default`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShellLimits {
+    /// The longest a command may run, in seconds. Commands that do not ask for more end after 120 s at most.
+    pub seconds_max: u64,
+    /// How much of its output the model is shown, in bytes.
+    pub output_bytes_max: usize,
+}
+
+impl Default for ShellLimits {
+    fn default() -> Self {
+        Self { seconds_max: 1_800, output_bytes_max: 32 * 1024 }
+    }
+}
+
+impl ShellLimits {
+    fn seconds_default(self) -> u64 {
+        TIMEOUT_S_DEFAULT.min(self.seconds_max)
+    }
+}
 
 /// Where a shell finds the application that is running at the moment, if one is. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -42,13 +62,21 @@ impl AppSlot {
 pub struct ShellTool {
     sandbox: Sandbox,
     app: AppSlot,
+    limits: ShellLimits,
 }
 
 impl ShellTool {
     /// A shell in this sandbox, from which the application in the slot can be reached.
     #[must_use]
     pub fn new(sandbox: Sandbox, app: AppSlot) -> Self {
-        Self { sandbox, app }
+        Self { sandbox, app, limits: ShellLimits::default() }
+    }
+
+    /// The same shell with other bounds.
+    #[must_use]
+    pub fn limits(mut self, limits: ShellLimits) -> Self {
+        self.limits = limits;
+        self
     }
 }
 
@@ -72,8 +100,8 @@ impl Tool for ShellTool {
                 "properties": {
                     "command": {"type": "string"},
                     "timeout_s": {
-                        "type": "integer", "minimum": 1, "maximum": TIMEOUT_S_MAX,
-                        "description": format!("seconds, {TIMEOUT_S_DEFAULT} if not given"),
+                        "type": "integer", "minimum": 1, "maximum": self.limits.seconds_max,
+                        "description": format!("seconds, {} if not given", self.limits.seconds_default()),
                     },
                 },
                 "required": ["command"],
@@ -90,23 +118,27 @@ impl Tool for ShellTool {
             Ok(arguments) => arguments,
             Err(error) => return ToolOutput::error(format!("wrong arguments: {error}")),
         };
-        let seconds = arguments.timeout_s.unwrap_or(TIMEOUT_S_DEFAULT).clamp(1, TIMEOUT_S_MAX);
-        let command = SandboxCommand::shell(arguments.command).timeout(Duration::from_secs(seconds));
+        let seconds = arguments.timeout_s.unwrap_or(self.limits.seconds_default());
+        let seconds = seconds.clamp(1, self.limits.seconds_max.max(1));
+        let command = SandboxCommand::shell(arguments.command)
+            .timeout(Duration::from_secs(seconds))
+            .output_bytes_max(self.limits.output_bytes_max);
         match self.sandbox.run(command, self.app.get().as_ref()).await {
-            Ok(output) => answer(output, seconds),
+            Ok(output) => answer(output, seconds, self.limits.seconds_max),
             Err(error) => ToolOutput::error(chain(&error)),
         }
     }
 }
 
 /// A command that fails has still run: only the sandbox's own failures are errors of the tool.
-fn answer(output: CommandOutput, seconds: u64) -> ToolOutput {
+fn answer(output: CommandOutput, seconds: u64, seconds_max: u64) -> ToolOutput {
     let first = match output.exit {
         CommandExit::Code(code) => format!("exit {code}"),
         // As a shell counts.
         CommandExit::Signal(signal) => format!("exit {} (signal {signal})", 128 + signal),
         CommandExit::TimedOut => {
-            format!("exit 124 (killed after {seconds} s, with everything it started; give timeout_s for longer work)")
+            let next = if seconds < seconds_max { "give timeout_s for longer work" } else { "no command may run longer" };
+            format!("exit 124 (killed after {seconds} s, with everything it started; {next})")
         }
         CommandExit::OutOfMemory => {
             "exit 137 (killed: it used more memory than the sandbox allows; process less at once)".to_owned()

@@ -1,9 +1,10 @@
 //! The chat model of a run: a service of the user's, or a cassette that this process serves to its own client.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use longhaul_model::{
-    CallLimits, Cassette, CassetteServer, CassetteServerSettings, ChatModel, OpenAiChat, OpenAiSettings, Secret,
+    CallLimits, Cassette, CassetteServer, CassetteServerSettings, ChatModel, ModelError, OpenAiChat, OpenAiSettings,
+    Secret,
 };
 
 use crate::{
@@ -13,6 +14,9 @@ use crate::{
 
 /// The scripted model's side of `longhaul demo`.
 pub const DEMO_CASSETTE: &str = include_str!("../../../demo/chat.cassette.toml");
+
+/// Longest wait for the service's first sign of life; a slow one is asked for its work all the same.
+const FIRST_SIGN: Duration = Duration::from_secs(10);
 
 /// A connected model. The cassette's server, where there is one, lives as long.
 pub(crate) struct Connected {
@@ -29,14 +33,14 @@ impl Longhaul {
         let stored = begun_with.and_then(|(spec, _)| ModelSpec::parse(spec));
         let spec = self.settings.model.spec.clone().or(stored).ok_or(LonghaulError::NoModel)?;
         let connected = match &spec {
-            ModelSpec::OpenAi(name) => self.service(name, begun_with.and_then(|(_, url)| url))?,
+            ModelSpec::OpenAi(name) => self.service(name, begun_with.and_then(|(_, url)| url)).await?,
             ModelSpec::Cassette(file) => self.cassette(Cassette::load(file)?).await?,
             ModelSpec::CassetteDemo => self.cassette(Cassette::parse(DEMO_CASSETTE, "the demo's cassette")?).await?,
         };
-        Ok((connected, spec))
+        Ok((connected, absolute(spec)))
     }
 
-    fn service(&self, name: &str, begun_at: Option<&str>) -> Result<Connected, LonghaulError> {
+    async fn service(&self, name: &str, begun_at: Option<&str>) -> Result<Connected, LonghaulError> {
         let given = &self.settings.model;
         let chosen = self.settings.origins.contains_key("model.base_url");
         let base_url = if chosen { given.base_url.clone() } else { begun_at.unwrap_or(&given.base_url).to_owned() };
@@ -51,7 +55,12 @@ impl Longhaul {
             limits: CallLimits { idle_ms_max: given.idle_seconds_max * 1_000, ..CallLimits::default() },
             ..OpenAiSettings::new(name)
         };
-        Ok(Connected { model: Arc::new(OpenAiChat::new(settings, &self.ambient)?), server: None })
+        let retries = self.retries.clone();
+        let client = OpenAiChat::new(settings, &self.ambient)?.on_retry(move |retry| {
+            let _ = retries.send(retry.clone()); // nobody may be watching
+        });
+        answers(&client).await?;
+        Ok(Connected { model: Arc::new(client), server: None })
     }
 
     async fn cassette(&self, cassette: Cassette) -> Result<Connected, LonghaulError> {
@@ -68,5 +77,28 @@ impl Longhaul {
             ..OpenAiSettings::new(&name)
         };
         Ok(Connected { model: Arc::new(OpenAiChat::new(settings, &self.ambient)?), server: Some(server) })
+    }
+}
+
+/// Asks the service once whether it is there and takes the key, so that a wrong address or key is told at once and not
+/// after minutes of retries. What it says beside that proves nothing: not every service lists its models, and not every
+/// key may see the list.
+async fn answers(client: &OpenAiChat) -> Result<(), LonghaulError> {
+    match tokio::time::timeout(FIRST_SIGN, client.list_models()).await {
+        Ok(Err(
+            error @ (ModelError::Unreachable { .. }
+            | ModelError::Tls { .. }
+            | ModelError::WrongService { .. }
+            | ModelError::Unauthorized { status: 401, .. }),
+        )) => Err(error.into()),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// A project remembers its cassette from wherever it is run.
+fn absolute(spec: ModelSpec) -> ModelSpec {
+    match spec {
+        ModelSpec::Cassette(file) => ModelSpec::Cassette(file.canonicalize().unwrap_or(file)),
+        ModelSpec::OpenAi(_) | ModelSpec::CassetteDemo => spec,
     }
 }

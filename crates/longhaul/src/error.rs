@@ -27,8 +27,50 @@ pub enum ErrorKind {
 #[derive(Debug, thiserror::Error)]
 pub enum LonghaulError {
     /// The folder has no project.
-    #[error("{dir} is not a longhaul project; begin one with `longhaul init \"your request\" --dir {dir}`")]
+    #[error(
+        "{dir} is not a longhaul project; name its folder with `--dir DIR`, or begin one in a new folder with `longhaul init \"your request\" --dir DIR`"
+    )]
     NotAProject {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// The folder was copied from a project, which goes on where it is.
+    #[error("{dir} is a copy of the project in {original}; go on there with `longhaul run --dir {original}`")]
+    FolderIsCopy {
+        /// The folder.
+        dir: PathBuf,
+        /// The project's own folder.
+        original: PathBuf,
+    },
+    /// The folder's files name a task that the store does not have.
+    #[error(
+        "{dir} holds a project that the store in {home} does not know; name the home it was made with: `--home DIR`, or LONGHAUL_HOME"
+    )]
+    OtherHome {
+        /// The folder.
+        dir: PathBuf,
+        /// The home that was asked.
+        home: PathBuf,
+    },
+    /// The folder of a project is not there any more.
+    #[error("the project's folder {dir} is gone; put it back, or name the place it was moved to with `--dir DIR`")]
+    FolderGone {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// The planning of another request was interrupted in this folder.
+    #[error(
+        "{dir} was begun with another request ({request:?}); go on with it by `longhaul run --dir {dir}`, or name a new folder"
+    )]
+    OtherRequest {
+        /// The folder.
+        dir: PathBuf,
+        /// What it was begun with.
+        request: String,
+    },
+    /// A folder whose name is not text.
+    #[error("the folder's name {dir:?} is not UTF-8; name a folder that is, for example `--dir app`")]
+    FolderName {
         /// The folder.
         dir: PathBuf,
     },
@@ -61,13 +103,13 @@ pub enum LonghaulError {
         dir: PathBuf,
     },
     /// The plan is not locked yet.
-    #[error("{dir} has no plan yet; finish it with `longhaul init --dir {dir}` and the same request")]
+    #[error("{dir} has no plan yet; finish it with `longhaul run --dir {dir}`")]
     NotPlanned {
         /// The folder.
         dir: PathBuf,
     },
     /// A folder cannot be used.
-    #[error("cannot use the folder {dir}; name one that you can write to")]
+    #[error("cannot use the folder {dir} ({source}); name a folder that you can write to, for example `--dir app`")]
     Folder {
         /// The folder.
         dir: PathBuf,
@@ -114,7 +156,7 @@ pub enum LonghaulError {
         kind: ErrorKind,
         /// The failure itself.
         #[source]
-        source: NodeError,
+        source: Box<NodeError>,
     },
     /// Acts with an unknown outcome wait for a person.
     #[error("{count} acts on the outside world have an unknown outcome; nothing was repeated")]
@@ -125,6 +167,12 @@ pub enum LonghaulError {
     /// The embedding model cannot be used.
     #[error(transparent)]
     Embedding(#[from] EmbedError),
+    /// No browser to verify with.
+    #[error(transparent)]
+    Browser(#[from] BrowserError),
+    /// No sandbox to run commands in.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// The model cannot be used.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -173,7 +221,7 @@ impl LonghaulError {
     /// A node's failure, told from its innermost cause.
     pub(crate) fn stopped(dir: PathBuf, error: NodeError) -> Self {
         let why = chain(&error);
-        Self::Stopped { dir, why, kind: kind_of(&error), source: error }
+        Self::Stopped { dir, why, kind: kind_of(&error), source: Box::new(error) }
     }
 
     /// Who can do something about it.
@@ -185,6 +233,11 @@ impl LonghaulError {
             | Self::FolderIsRepository { .. }
             | Self::AlreadyPlanned { .. }
             | Self::NotPlanned { .. }
+            | Self::FolderIsCopy { .. }
+            | Self::OtherHome { .. }
+            | Self::FolderGone { .. }
+            | Self::OtherRequest { .. }
+            | Self::FolderName { .. }
             | Self::Folder { .. }
             | Self::EmptyRequest
             | Self::NoModel
@@ -192,24 +245,39 @@ impl LonghaulError {
             | Self::ReportNotWritten { .. }
             | Self::NoKey { .. } => ErrorKind::Usage,
             Self::Busy(_) => ErrorKind::Retry,
-            Self::Embedding(_) | Self::NoProgram(_) => ErrorKind::Environment,
+            Self::Embedding(_) | Self::Browser(_) | Self::Sandbox(_) | Self::NoProgram(_) => ErrorKind::Environment,
+            Self::Store(error) => of_store(error),
+            Self::Model(error) => of_model(error),
             Self::Git(GitError::Missing(_)) => ErrorKind::Environment,
             Self::Verify(VerifyError::Sandbox(_)) => ErrorKind::Environment,
             Self::Verify(VerifyError::NoSuchFeature { .. }) => ErrorKind::Usage,
             Self::Verify(VerifyError::Undecided(source)) => kind_of(source.as_ref()),
             Self::Stopped { kind, .. } => *kind,
             Self::Git(_)
-            | Self::Store(_)
             | Self::Durable(_)
             | Self::Graph(_)
             | Self::Unreconciled { .. }
-            | Self::Model(_)
             | Self::NoPlan { .. }
             | Self::CassetteServer(_)
             | Self::Verify(_)
             | Self::Workspace(_) => ErrorKind::Failed,
         }
     }
+}
+
+fn of_model(error: &ModelError) -> ErrorKind {
+    match error.kind() {
+        longhaul_model::ErrorKind::Retry => ErrorKind::Retry,
+        longhaul_model::ErrorKind::FixInput | longhaul_model::ErrorKind::Operator => ErrorKind::Usage,
+    }
+}
+
+/// A disk that is full or cannot be written is the machine's; doctor examines both.
+fn of_store(error: &StoreError) -> ErrorKind {
+    if matches!(error, StoreError::DiskFull { .. } | StoreError::Io { .. }) {
+        return ErrorKind::Environment;
+    }
+    ErrorKind::Failed
 }
 
 /// The kind of an error by what lies beneath it.
@@ -223,10 +291,13 @@ fn kind_of(error: &(dyn std::error::Error + 'static)) -> ErrorKind {
             return ErrorKind::Environment;
         }
         if let Some(model) = current.downcast_ref::<ModelError>() {
-            return match model.kind() {
-                longhaul_model::ErrorKind::Retry => ErrorKind::Retry,
-                longhaul_model::ErrorKind::FixInput | longhaul_model::ErrorKind::Operator => ErrorKind::Usage,
-            };
+            return of_model(model);
+        }
+        if let Some(store) = current.downcast_ref::<StoreError>() {
+            return of_store(store);
+        }
+        if let Some(NodeError::Store(store)) = current.downcast_ref::<NodeError>() {
+            return of_store(store);
         }
         if current.is::<HarnessError>() {
             return ErrorKind::Failed;

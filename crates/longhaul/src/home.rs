@@ -6,10 +6,11 @@ use longhaul_core::{Ambient, Event, Scope, TraceId};
 use longhaul_durable::{Progress, Runtime};
 use longhaul_harness::{Harness, HarnessSettings, SandboxPlace};
 use longhaul_memory::{Embedder, Memory, MiniLm, minilm};
-use longhaul_model::ChatModel;
+use longhaul_model::{ChatModel, Retry};
 use longhaul_store::{Store, StoreSettings};
 use longhaul_tools::{
-    browser::{BrowserSettings, SharedBrowser},
+    ShellLimits,
+    browser::SharedBrowser,
     sandbox::{Network, SandboxInit, SandboxLimits, SandboxSettings},
 };
 use longhaul_workspace::Workspace;
@@ -19,6 +20,9 @@ use crate::{
     LonghaulError,
     settings::{SandboxNetwork, Settings},
 };
+
+/// Retries kept for a reader that is late.
+const RETRIES_KEPT: usize = 16;
 
 /// The program that acts inside the sandbox.
 #[derive(Debug, Clone)]
@@ -45,6 +49,8 @@ pub struct Longhaul {
     pub(crate) runtime: Runtime,
     pub(crate) ambient: Ambient,
     pub(crate) scope: Scope,
+    /// Tells whoever shows the work that the model's service is asked again.
+    pub(crate) retries: broadcast::Sender<Retry>,
     /// Joins what this opening causes.
     pub(crate) trace: TraceId,
     program: Program,
@@ -68,6 +74,7 @@ impl Longhaul {
             runtime: Runtime::new(store.clone(), ambient.clone()),
             scope: Scope::single_user(),
             trace: TraceId::from_body(&ambient.ids.body()),
+            retries: broadcast::Sender::new(RETRIES_KEPT),
             store,
             settings,
             ambient,
@@ -87,6 +94,13 @@ impl Longhaul {
         self.runtime.progress()
     }
 
+    /// Requests to the model's service that failed and are made again after a wait, live. They are recorded with the
+    /// answer.
+    #[must_use]
+    pub fn retries(&self) -> broadcast::Receiver<Retry> {
+        self.retries.subscribe()
+    }
+
     /// The settings it was opened with.
     #[must_use]
     pub fn settings(&self) -> &Settings {
@@ -102,11 +116,6 @@ impl Longhaul {
 
     /// The live components of the harness.
     pub(crate) fn harness(&self, model: Arc<dyn ChatModel>, embedder: Option<Arc<dyn Embedder>>) -> Arc<Harness> {
-        let browser = BrowserSettings {
-            program: self.settings.browser.program.clone(),
-            headed: self.settings.browser.headed,
-            ..BrowserSettings::default()
-        };
         let (limits, init) = (self.settings.sandbox.clone(), self.program.sandbox_init.clone());
         Arc::new(Harness {
             store: self.store.clone(),
@@ -114,7 +123,7 @@ impl Longhaul {
             memory: Memory::new(self.store.clone(), embedder),
             workspace: Workspace::new(self.store.clone(), self.ambient.clone()),
             model,
-            browser: SharedBrowser::new(browser),
+            browser: SharedBrowser::new(self.browser_settings()),
             sandbox: Arc::new(move |place: SandboxPlace| {
                 let mut settings = SandboxSettings::new(place.project, place.runtime_dir, init.clone());
                 settings.readonly.extend(limits.readonly.iter().cloned());
@@ -151,6 +160,10 @@ impl Longhaul {
             regression_sample: given.regression_sample,
             recall_count: self.settings.memory.recall_count,
             boot_timeout: Duration::from_secs(given.boot_seconds_max),
+            shell: ShellLimits {
+                seconds_max: self.settings.sandbox.command_seconds_max,
+                output_bytes_max: self.settings.sandbox.output_bytes_max,
+            },
             ..HarnessSettings::default()
         }
     }

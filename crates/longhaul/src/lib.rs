@@ -18,7 +18,7 @@ mod connect;
 mod error;
 mod folder;
 mod home;
-
+mod machine;
 mod queries;
 mod report;
 mod runs;

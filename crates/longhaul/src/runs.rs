@@ -106,16 +106,22 @@ impl Longhaul {
         if asked.request.trim().is_empty() {
             return Err(LonghaulError::EmptyRequest);
         }
-        let embedder = self.embedder()?;
         let begun = self.project_at(&folder::absolute(&asked.dir)?).await?.filter(|begun| begun.dir.exists());
         if let Some(project) = &begun {
             let rows = self.rows(project).await?;
             if rows.planned() {
                 return Err(LonghaulError::AlreadyPlanned { dir: asked.dir, features: rows.features.len() });
             }
+            if project.request != asked.request.trim() {
+                return Err(LonghaulError::OtherRequest { dir: asked.dir, request: project.request.clone() });
+            }
+        } else {
+            folder::check_new(&asked.dir)?;
         }
         let stored = begun.as_ref().map(|p| (p.model.as_str(), p.base_url.as_deref()));
+        self.check_machine().await?;
         let (connected, spec) = self.connect(stored).await?;
+        let embedder = self.embedder()?;
         let project = match begun {
             Some(project) => project,
             None => self.register(&asked, spec.to_string()).await?,
@@ -149,9 +155,10 @@ impl Longhaul {
         limits: RunLimits,
         cancel: CancellationToken,
     ) -> Result<RunReport, LonghaulError> {
-        let project = self.project(dir).await?;
-        let embedder = self.embedder()?;
+        let project = self.project_to_work_on(dir).await?;
+        self.check_machine().await?;
         let (connected, _) = self.connect(Some((&project.model, project.base_url.as_deref()))).await?;
+        let embedder = self.embedder()?;
         let harness = self.harness(connected.model.clone(), Some(embedder));
         let most = limits.sessions.unwrap_or(u32::try_from(harness.settings.sessions_max).unwrap_or(u32::MAX));
         let first = self.rows(&project).await?.state().sessions;

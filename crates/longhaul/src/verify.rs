@@ -39,10 +39,11 @@ impl Longhaul {
         feature: Option<&FeatureId>,
         mut tell: impl FnMut(&VerdictView),
     ) -> Result<Vec<VerdictView>, LonghaulError> {
-        let project = self.project(dir).await?;
+        let project = self.project_to_work_on(dir).await?;
         if !self.rows(&project).await?.planned() {
             return Err(LonghaulError::NotPlanned { dir: dir.to_owned() });
         }
+        self.check_machine().await?;
         let lease = Lease::acquire(&self.store, &self.scope, &project.thread, LEASE).await?;
         let harness = self.harness(Arc::new(NoModel::default()), None);
         let mut views = Vec::new();

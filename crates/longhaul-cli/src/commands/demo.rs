@@ -69,7 +69,12 @@ pub(crate) fn run(global: &Global, command: &Demo) -> anyhow::Result<Exit> {
 fn story(cassette: Option<&Path>) -> anyhow::Result<(String, String)> {
     let (spec, cassette) = match cassette {
         None => ("cassette:demo".to_owned(), Cassette::parse(DEMO_CASSETTE, "the demo's cassette")?),
-        Some(file) => (format!("cassette:{}", file.display()), Cassette::load(file).map_err(LonghaulError::from)?),
+        Some(file) => {
+            let name = file.to_str().ok_or_else(|| {
+                Refusal::because(Exit::Usage, "--cassette: the path is not UTF-8; give the file another name")
+            })?;
+            (format!("cassette:{name}"), Cassette::load(file).map_err(LonghaulError::from)?)
+        }
     };
     let request = cassette.request().map(str::to_owned).ok_or_else(|| {
         Refusal::because(
@@ -108,7 +113,12 @@ async fn next_folder(longhaul: &Longhaul) -> anyhow::Result<PathBuf> {
         }
         match longhaul.status(&dir).await {
             Ok(status) if status.phase != "done" => return Ok(dir),
-            Ok(_) | Err(LonghaulError::NotAProject { .. }) => {}
+            Ok(_)
+            | Err(
+                LonghaulError::NotAProject { .. }
+                | LonghaulError::FolderIsCopy { .. }
+                | LonghaulError::OtherHome { .. },
+            ) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -4,7 +4,10 @@
 use std::io::{Write, stderr};
 
 use clap::Args;
-use longhaul::memory::minilm::{self, Progress as Fetching};
+use longhaul::{
+    LonghaulError,
+    memory::minilm::{self, Progress as Fetching},
+};
 use serde_json::json;
 
 use crate::{
@@ -25,8 +28,8 @@ pub(crate) fn run(global: &Global, _command: &Setup) -> anyhow::Result<Exit> {
     let settings = global.settings(None, &[])?;
     let models = settings.models_dir();
     let dir = match settings.embedding.path.as_deref() {
-        Some(own) => minilm::locate(Some(own), &models)?,
-        None => minilm::install(&models, &mut fetching(global))?,
+        Some(own) => minilm::locate(Some(own), &models).map_err(LonghaulError::from)?,
+        None => minilm::install(&models, &mut fetching(global)).map_err(LonghaulError::from)?,
     };
     if global.json {
         print_line(&json!({ "embedding_model": dir }).to_string())?;

@@ -10,7 +10,8 @@ use std::{
 
 use anyhow::Context;
 use longhaul::{
-    CancellationToken, Ending, Event, Longhaul, LonghaulError, News, Program, RunReport, Visibility, settings::Settings,
+    CancellationToken, Ending, Event, Longhaul, LonghaulError, News, Program, RunReport, Visibility, model::Retry,
+    settings::Settings,
 };
 use serde_json::json;
 use tokio::{
@@ -22,7 +23,7 @@ use tokio::{
 use crate::{
     args::Global,
     exit::Exit,
-    progress::{Glyph, Progress, count, print_line},
+    progress::{Glyph, Progress, count, duration, print_line},
 };
 
 /// The runtime of a command that works. Two threads: one waits for people and the model, one has room for the store.
@@ -44,6 +45,7 @@ pub(super) async fn watch<T>(
 ) -> anyhow::Result<T> {
     let mut events = longhaul.events();
     let mut steps = longhaul.progress();
+    let mut retries = longhaul.retries();
     let mut signals = Signals::listen()?;
     let mut work = pin!(work);
     let result = loop {
@@ -68,6 +70,11 @@ pub(super) async fn watch<T>(
                     progress.step(&name);
                 }
             }
+            retry = retries.recv() => {
+                if let Ok(retry) = retry {
+                    progress.notice(&retrying(&retry))?;
+                }
+            }
             result = &mut work => break result,
         }
     };
@@ -75,6 +82,12 @@ pub(super) async fn watch<T>(
         show(progress, &event)?;
     }
     Ok(result?)
+}
+
+/// Why nothing happens just now.
+fn retrying(retry: &Retry) -> String {
+    let status = retry.status.map_or_else(String::new, |status| format!(" (HTTP {status})"));
+    format!("the model's service does not answer{status}; asked again in {}", duration(retry.waited_ms))
 }
 
 fn show(progress: &mut Progress, event: &Event) -> anyhow::Result<()> {

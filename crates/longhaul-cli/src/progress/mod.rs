@@ -75,6 +75,17 @@ impl Progress {
         }
     }
 
+    /// Something to know while waiting.
+    ///
+    /// # Errors
+    /// Standard output is closed.
+    pub(crate) fn notice(&self, text: &str) -> io::Result<()> {
+        match &self.output {
+            Output::Json => Ok(()),
+            Output::Lines { view, live } => put(live.as_ref(), &view.one(Glyph::Notice, text)),
+        }
+    }
+
     /// Takes the status line away.
     pub(crate) fn finish(self) {
         if let Output::Lines { live: Some(bar), .. } = self.output {

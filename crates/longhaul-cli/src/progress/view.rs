@@ -107,7 +107,7 @@ impl View {
         }
     }
 
-    fn one(&self, glyph: Glyph, text: &str) -> Vec<String> {
+    pub(super) fn one(&self, glyph: Glyph, text: &str) -> Vec<String> {
         let indent = if self.in_session { "  " } else { "" };
         vec![format!("{indent}{} {}", self.style.glyph(glyph), self.style.fit_after(INDENT, text))]
     }

@@ -81,6 +81,16 @@ impl Default for BrowserSettings {
     }
 }
 
+impl BrowserSettings {
+    /// The program that would be started; nothing is.
+    ///
+    /// # Errors
+    /// [`BrowserError::NotFound`].
+    pub fn locate(&self) -> Result<PathBuf, BrowserError> {
+        process::find(self.program.as_deref())
+    }
+}
+
 /// A running Chromium. It ends with the last of it, or by [`Browser::close`].
 pub struct Browser {
     process: std::sync::Arc<Process>,

@@ -140,7 +140,7 @@ impl Drop for Process {
     }
 }
 
-fn find(configured: Option<&Path>) -> Result<PathBuf, BrowserError> {
+pub(super) fn find(configured: Option<&Path>) -> Result<PathBuf, BrowserError> {
     let runs = |path: &Path| fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
     let folders: Vec<PathBuf> =
         std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();

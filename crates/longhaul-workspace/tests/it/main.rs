@@ -7,9 +7,9 @@ use longhaul_workspace::{Kind, MIGRATIONS, NewRecord, Relation, Workspace, Works
 fn owner(tenant: &str) -> TaskScope {
     TaskScope {
         scope: Scope { tenant: TenantId::from_body(tenant), ..Scope::single_user() },
-        session: "sess_1".parse().unwrap(),
-        task: "task_1".parse().unwrap(),
-        trace: "trace_1".parse().unwrap(),
+        session: "sess_1".parse().expect("a literal id"),
+        task: "task_1".parse().expect("a literal id"),
+        trace: "trace_1".parse().expect("a literal id"),
     }
 }
 
@@ -24,8 +24,10 @@ fn about(summary: &str) -> NewRecord {
 }
 
 async fn workspace() -> (tempfile::TempDir, Store, Workspace) {
-    let home = tempfile::tempdir().unwrap();
-    let store = Store::open(StoreSettings::new(home.path()), Ambient::system(), &[MIGRATIONS]).await.unwrap();
+    let home = tempfile::tempdir().expect("a folder for the store");
+    let store = Store::open(StoreSettings::new(home.path()), Ambient::system(), &[MIGRATIONS])
+        .await
+        .expect("a new store opens");
     let workspace = Workspace::new(store.clone(), Ambient::system());
     (home, store, workspace)
 }
