@@ -1,0 +1,76 @@
+//! A Chinese request simply works; and, on the project it leaves, whatever a person does to the list is put back.
+
+use std::{fs, time::Duration};
+
+use serde_json::{Value, json};
+
+use crate::{
+    processes,
+    stage::{CHINESE, Running, Stage},
+};
+
+#[test]
+fn a_chinese_request_works_and_its_list_cannot_be_edited() {
+    let stage = Stage::new();
+    stage.write("story.toml", CHINESE);
+    let ended = stage.run_to(0, &["demo", "--cassette", "story.toml", "--dir", "app"]);
+    assert!(ended.out.contains("可以添加待办事项"), "{}", ended.out);
+    let status: Value = serde_json::from_str(&stage.run_to(0, &["status", "--dir", "app", "--json"]).out).unwrap();
+    assert_eq!(
+        (&status["passing"], &status["request"]),
+        (&json!(2), &json!("做一个待办事项网页，只用 Python 标准库。"))
+    );
+    assert_eq!(stage.git(&["log", "--format=%s"]), "显示还有几件事\n添加待办事项\n骨架\n");
+
+    a_browser_at_work_listens_on_no_port(&stage);
+    edits_of_the_list_are_undone_and_told(&stage);
+}
+
+/// What a person or a program does to the list; the first part of how the log tells it.
+fn edits() -> [(fn(&str) -> String, &'static str); 5] {
+    fn with(list: &str, change: impl FnOnce(&mut Vec<Value>)) -> String {
+        let mut list: Vec<Value> = serde_json::from_str(list).unwrap();
+        change(&mut list);
+        serde_json::to_string_pretty(&list).unwrap()
+    }
+    [
+        (|list| with(list, |list| list[1]["passes"] = json!(false)), "passes of F02 changed to false"),
+        (|list| with(list, |list| drop(list.remove(0))), "F01 deleted"),
+        (|list| with(list, |list| list[0]["steps"][2] = json!("什么都不用确认")), "F01 reworded"),
+        (|list| with(list, |list| list.reverse()), "reordered or reformatted"),
+        (|list| list[..list.len() / 2].chars().filter(|c| *c != ']').collect(), "no longer JSON"),
+    ]
+}
+
+fn edits_of_the_list_are_undone_and_told(stage: &Stage) {
+    let path = stage.app().join("feature_list.json");
+    let canonical = fs::read_to_string(&path).unwrap();
+    for (count, (edit, how)) in edits().into_iter().enumerate() {
+        fs::write(&path, edit(&canonical)).unwrap();
+        stage.run_to(0, &["run", "--dir", "app", "--model", "cassette:story.toml"]);
+        assert_eq!(fs::read_to_string(&path).unwrap(), canonical, "{how}");
+        let undone = stage.log("tamper.undone");
+        assert_eq!(undone.len(), count + 1, "{how}: {undone:?}");
+        assert_eq!(undone[count], json!({"path": "feature_list.json", "how": how}));
+    }
+    assert_eq!(stage.git(&["status", "--porcelain"]), "");
+}
+
+/// DevTools are spoken over a pipe, so that nothing else on the machine can steer the browser.
+fn a_browser_at_work_listens_on_no_port(stage: &Stage) {
+    let mut verifying = Running::start(&mut stage.command(&["verify", "--dir", "app", "--json"]));
+    let mut arguments = Vec::new();
+    while verifying.goes_on(Duration::from_millis(20)) {
+        for process in processes::descendants(verifying.pid()) {
+            let Some(line) = processes::command_line(process) else { continue };
+            if line.contains("--remote-debugging") {
+                assert_eq!(processes::listening_ports(process), Vec::<u16>::new(), "{line}");
+                arguments.push(line);
+            }
+        }
+    }
+    assert_eq!(verifying.wait(), Some(0));
+    assert!(!arguments.is_empty(), "no browser was seen at work");
+    assert!(arguments.iter().all(|line| line.contains("--remote-debugging-pipe")), "{arguments:?}");
+    assert!(!arguments.iter().any(|line| line.contains("--remote-debugging-port")), "{arguments:?}");
+}

@@ -1,0 +1,14 @@
+//! Whole stories: the program as people run it, with real sandbox, browser, git and store. Only the model's replies are
+//! read from cassettes. The embedding model is the one `longhaul setup` put into the tester's cache.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
+
+mod chinese;
+mod faults;
+mod interruption;
+mod isolation;
+mod processes;
+mod prompts;
+mod proxy;
+mod stage;
+mod tiny;
