@@ -58,9 +58,11 @@ fn told(error: &anyhow::Error) -> String {
     if let Some(LonghaulError::Stopped { .. } | LonghaulError::Busy(_)) = error.downcast_ref() {
         return message; // these tell their causes themselves
     }
+    let mut last = message.clone();
     for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !message.contains(&cause) {
+        if !message.contains(&cause) && !cause.contains(&last) {
             message = format!("{message}: {cause}");
+            last = cause;
         }
     }
     message

@@ -7,10 +7,7 @@ use longhaul_model::{
     Secret,
 };
 
-use crate::{
-    Longhaul, LonghaulError,
-    settings::ModelSpec,
-};
+use crate::{Longhaul, LonghaulError, settings::ModelSpec};
 
 /// The scripted model's side of `longhaul demo`.
 pub const DEMO_CASSETTE: &str = include_str!("../../../demo/chat.cassette.toml");

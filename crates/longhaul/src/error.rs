@@ -1,6 +1,6 @@
 //! The public error: what failed, of which kind it is, and what to do next.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use longhaul_durable::{DurableError, GraphError, NodeError};
 use longhaul_harness::{GitError, HarnessError, VerifyError};
@@ -131,14 +131,14 @@ pub enum LonghaulError {
         base_url: String,
     },
     /// Another process works on the project.
-    #[error("another longhaul works on this project: {0}; wait for it, or end it, then run the command again")]
+    #[error("another longhaul works on this project ({}); wait for it, or end it, then run the command again", holder(.0))]
     Busy(#[source] LeaseError),
     /// git cannot be used.
     #[error(transparent)]
     Git(#[from] GitError),
     /// The store failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// The execution could not be started or resumed.
     #[error(transparent)]
     Durable(DurableError),
@@ -197,7 +197,9 @@ pub enum LonghaulError {
         source: std::io::Error,
     },
     /// The program cannot find itself.
-    #[error("cannot find this program's own file, which the sandbox needs; install longhaul as a file that can be read")]
+    #[error(
+        "cannot find this program's own file, which the sandbox needs; install longhaul as a file that can be read"
+    )]
     NoProgram(#[source] std::io::Error),
 }
 
@@ -207,11 +209,21 @@ impl From<LeaseError> for LonghaulError {
     }
 }
 
+impl From<StoreError> for LonghaulError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            // A new store's first tables meet a full disk before anything else does: that is no defect.
+            StoreError::Migration { source, .. } if !matches!(*source, StoreError::Sql { .. }) => Self::Store(*source),
+            other => Self::Store(other),
+        }
+    }
+}
+
 impl From<DurableError> for LonghaulError {
     fn from(error: DurableError) -> Self {
         match error {
             DurableError::Lease(held @ LeaseError::Held { .. }) => Self::Busy(held),
-            DurableError::Store(store) => Self::Store(store),
+            DurableError::Store(store) => Self::from(store),
             other => Self::Durable(other),
         }
     }
@@ -265,6 +277,14 @@ impl LonghaulError {
     }
 }
 
+/// Who works on the project, as far as that is known.
+fn holder(error: &LeaseError) -> String {
+    match error {
+        LeaseError::Held { holder: Some(holder), .. } => holder.to_string(),
+        LeaseError::Held { holder: None, .. } | LeaseError::Store(_) => "it has just begun".to_owned(),
+    }
+}
+
 fn of_model(error: &ModelError) -> ErrorKind {
     match error.kind() {
         longhaul_model::ErrorKind::Retry => ErrorKind::Retry,
@@ -283,7 +303,11 @@ fn of_store(error: &StoreError) -> ErrorKind {
 /// The kind of an error by what lies beneath it.
 fn kind_of(error: &(dyn std::error::Error + 'static)) -> ErrorKind {
     let mut next = Some(error);
-    while let Some(current) = next {
+    while let Some(mut current) = next {
+        // A shared error is an error of its own kind, which knows its content's words and cause only.
+        if let Some(shared) = current.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>() {
+            current = shared.as_ref();
+        }
         if current.is::<BrowserError>() || current.is::<SandboxError>() || current.is::<EmbedError>() {
             return ErrorKind::Environment;
         }
@@ -323,4 +347,3 @@ fn chain(error: &NodeError) -> String {
     }
     parts.join(": ")
 }
-

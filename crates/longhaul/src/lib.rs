@@ -25,6 +25,7 @@ mod runs;
 pub mod settings;
 mod verify;
 
+pub use connect::DEMO_CASSETTE;
 pub use error::{ErrorKind, LonghaulError};
 pub use home::{Longhaul, Program};
 pub use longhaul_core::{Ambient, Event, FeatureId, Visibility};
@@ -38,10 +39,9 @@ pub use longhaul_harness::{
 };
 pub use longhaul_memory as memory;
 pub use longhaul_model as model;
-pub use longhaul_tools as tools;
 pub use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, Problem};
+pub use longhaul_tools as tools;
 pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
-pub use connect::DEMO_CASSETTE;
 pub use queries::{Details, FeatureView, Status};
 pub use report::ReportWritten;
 pub use runs::{Ending, InitRequest, RunLimits, RunReport};

@@ -17,7 +17,7 @@ use longhaul_store::StoreError;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Longhaul, LonghaulError, connect::Connected, folder};
+use crate::{Longhaul, LonghaulError, connect::Connected, folder, settings::ModelSpec};
 
 /// What `init` is asked.
 #[derive(Debug, Clone)]
@@ -123,7 +123,7 @@ impl Longhaul {
         let (connected, spec) = self.connect(stored).await?;
         let embedder = self.embedder()?;
         let project = match begun {
-            Some(project) => project,
+            Some(project) => self.with_model(project, &spec).await?,
             None => self.register(&asked, spec.to_string()).await?,
         };
         let harness = self.harness(connected.model.clone(), Some(embedder));
@@ -145,6 +145,21 @@ impl Longhaul {
         Ok(project)
     }
 
+    /// Until a plan is locked, the project's model is the one that was named last: a wrong name or address is mended by
+    /// naming the right one.
+    async fn with_model(&self, mut project: Project, spec: &ModelSpec) -> Result<Project, LonghaulError> {
+        let begun_with = project.clone();
+        project.model = spec.to_string();
+        if self.settings.origins.contains_key("model.base_url") {
+            project.base_url = Some(self.settings.model.base_url.clone());
+        }
+        if project != begun_with {
+            let named = project.clone();
+            self.store.write::<_, StoreError>(move |tx| named.save(tx)).await?;
+        }
+        Ok(project)
+    }
+
     /// Goes on with a project until it is done, or a limit is reached. Planning that was interrupted is finished first.
     ///
     /// # Errors
@@ -157,8 +172,10 @@ impl Longhaul {
     ) -> Result<RunReport, LonghaulError> {
         let project = self.project_to_work_on(dir).await?;
         self.check_machine().await?;
-        let (connected, _) = self.connect(Some((&project.model, project.base_url.as_deref()))).await?;
+        let (connected, spec) = self.connect(Some((&project.model, project.base_url.as_deref()))).await?;
         let embedder = self.embedder()?;
+        let planned = self.rows(&project).await?.planned();
+        let project = if planned { project } else { self.with_model(project, &spec).await? };
         let harness = self.harness(connected.model.clone(), Some(embedder));
         let most = limits.sessions.unwrap_or(u32::try_from(harness.settings.sessions_max).unwrap_or(u32::MAX));
         let first = self.rows(&project).await?.state().sessions;

@@ -28,8 +28,7 @@ pub(crate) struct Report {
 pub(crate) fn run(global: &Global, command: &Report) -> anyhow::Result<Exit> {
     let settings = global.settings(Some(&command.dir), &[])?;
     let out = command.out.clone().unwrap_or_else(|| beside(&command.dir));
-    let written =
-        work::runtime()?.block_on(async { work::open(settings).await?.report(&command.dir, &out).await })?;
+    let written = work::runtime()?.block_on(async { work::open(settings).await?.report(&command.dir, &out).await })?;
     if global.json {
         print_line(&serde_json::to_string(&written)?)?;
     } else {

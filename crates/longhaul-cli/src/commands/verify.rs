@@ -52,7 +52,7 @@ pub(crate) fn run(global: &Global, command: &Verify) -> anyhow::Result<Exit> {
 }
 
 fn parse(text: &str) -> anyhow::Result<FeatureId> {
-    text.parse().map_err(|error| Refusal::because(Exit::Usage, format!("{text} cannot be a feature's id: {error}")))
+    text.parse().map_err(|error| Refusal::because(Exit::Usage, format!("{error}; `longhaul features` lists the ids")))
 }
 
 fn show(json: bool, style: Style, verdict: &VerdictView) -> anyhow::Result<()> {

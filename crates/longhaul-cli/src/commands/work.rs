@@ -148,6 +148,7 @@ pub(super) fn conclude(global: &Global, report: &RunReport) -> anyhow::Result<Ex
         print_line(&format!("\n{} {line}", style.glyph(if exit == Exit::Done { Glyph::Pass } else { Glyph::Notice })))?;
     }
     if report.ending == Ending::Interrupted {
+        let so_far = if report.total == 0 { "nothing is planned yet".to_owned() } else { so_far };
         let _ = writeln!(stderr(), "\ninterrupted; {so_far}, nothing is lost");
     }
     print_line(&format!("  next: {next}"))?;
