@@ -137,7 +137,8 @@ fn answer(output: CommandOutput, seconds: u64, seconds_max: u64) -> ToolOutput {
         // As a shell counts.
         CommandExit::Signal(signal) => format!("exit {} (signal {signal})", 128 + signal),
         CommandExit::TimedOut => {
-            let next = if seconds < seconds_max { "give timeout_s for longer work" } else { "no command may run longer" };
+            let next =
+                if seconds < seconds_max { "give timeout_s for longer work" } else { "no command may run longer" };
             format!("exit 124 (killed after {seconds} s, with everything it started; {next})")
         }
         CommandExit::OutOfMemory => {

@@ -211,21 +211,25 @@ impl From<LeaseError> for LonghaulError {
 
 impl From<StoreError> for LonghaulError {
     fn from(error: StoreError) -> Self {
-        match error {
-            // A new store's first tables meet a full disk before anything else does: that is no defect.
-            StoreError::Migration { source, .. } if !matches!(*source, StoreError::Sql { .. }) => Self::Store(*source),
-            other => Self::Store(other),
+        // A new store's first tables meet a full disk before anything else does: that is no defect.
+        if let StoreError::Migration { source, .. } = &error
+            && !matches!(**source, StoreError::Sql { .. })
+        {
+            return Self::Store(source.as_ref().clone());
         }
+        Self::Store(error)
     }
 }
 
 impl From<DurableError> for LonghaulError {
     fn from(error: DurableError) -> Self {
-        match error {
-            DurableError::Lease(held @ LeaseError::Held { .. }) => Self::Busy(held),
-            DurableError::Store(store) => Self::from(store),
-            other => Self::Durable(other),
+        if let DurableError::Lease(held @ LeaseError::Held { .. }) = error {
+            return Self::Busy(held);
         }
+        if let DurableError::Store(store) = error {
+            return Self::from(store);
+        }
+        Self::Durable(error)
     }
 }
 
@@ -288,7 +292,9 @@ fn holder(error: &LeaseError) -> String {
 fn of_model(error: &ModelError) -> ErrorKind {
     match error.kind() {
         longhaul_model::ErrorKind::Retry => ErrorKind::Retry,
-        longhaul_model::ErrorKind::FixInput | longhaul_model::ErrorKind::Operator => ErrorKind::Usage,
+        // The program wrote the request that was refused; no flag or setting of the user's makes it better.
+        longhaul_model::ErrorKind::FixInput => ErrorKind::Failed,
+        longhaul_model::ErrorKind::Operator => ErrorKind::Usage,
     }
 }
 

@@ -2,8 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
+mod bad_folders;
+mod bad_machine;
+mod bad_model;
+mod bad_project;
+mod bad_store;
 mod doctor;
 mod folders;
 mod manual;
 mod program;
+mod service;
 mod settings;

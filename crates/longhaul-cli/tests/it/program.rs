@@ -4,8 +4,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
+    sync::OnceLock,
 };
 
+use longhaul::memory::minilm;
 use tempfile::TempDir;
 
 /// A machine account with nothing in it.
@@ -16,6 +18,10 @@ pub(crate) struct Account {
 impl Account {
     pub(crate) fn new() -> Self {
         Self { root: TempDir::new().unwrap() }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
     }
 
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
@@ -38,6 +44,26 @@ impl Account {
     pub(crate) fn run(&self, args: &[&str]) -> Ended {
         Ended::of(self.command(args).output().unwrap(), self.root.path())
     }
+}
+
+/// Runs a command with a changed view of the file system, as `bwrap` takes it.
+pub(crate) fn in_view(view: &[&Path], command: Command) -> Output {
+    let mut outer = Command::new("bwrap");
+    outer.args(["--die-with-parent", "--dev-bind", "/", "/"]).args(view).arg(command.get_program());
+    outer.args(command.get_args()).current_dir(command.get_current_dir().unwrap()).env_clear();
+    outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    outer.output().unwrap()
+}
+
+/// The folder of the embedding model on this machine: installed once, as `longhaul setup` does it.
+pub(crate) fn embedding_model() -> PathBuf {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    let install = || {
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = cache.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"));
+        minilm::install(&cache.join("longhaul/models"), &mut |_| ()).unwrap()
+    };
+    DIR.get_or_init(install).clone()
 }
 
 /// How the program ended, with the account's folder written as `~`.

@@ -8,7 +8,7 @@ use super::CommandExit;
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// A program the sandbox is made of is not installed.
-    #[error("the sandbox needs {program}, which is not installed; install it with `{install}`, then try again")]
+    #[error("the sandbox needs {program}, which is not installed; install it with {install}, then try again")]
     ProgramMissing {
         /// The program.
         program: String,

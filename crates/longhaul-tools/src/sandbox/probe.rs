@@ -15,8 +15,8 @@ use super::{
     settings::{Network, SandboxKind},
 };
 
-const INSTALL_BWRAP: &str = "sudo apt-get install bubblewrap (Debian, Ubuntu), sudo dnf install bubblewrap (Fedora), sudo pacman -S bubblewrap (Arch)";
-const INSTALL_SETPRIV: &str = "apt-get install util-linux (Debian, Ubuntu), dnf install util-linux (Fedora)";
+const INSTALL_BWRAP: &str = "`sudo apt-get install bubblewrap` (Debian, Ubuntu), `sudo dnf install bubblewrap` (Fedora) or `sudo pacman -S bubblewrap` (Arch)";
+const INSTALL_SETPRIV: &str = "`apt-get install util-linux` (Debian, Ubuntu) or `dnf install util-linux` (Fedora)";
 
 static WORKING: Mutex<Vec<Builder>> = Mutex::new(Vec::new());
 

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use longhaul_tools::sandbox::{CommandExit, SandboxCommand, SandboxError, SandboxLimits};
+use longhaul_tools::{
+    AppSlot, ShellLimits, ShellTool, Tool,
+    sandbox::{CommandExit, SandboxCommand, SandboxError, SandboxLimits},
+};
 
 use crate::fixture::{Fixture, processes_with, until};
 
@@ -149,4 +152,17 @@ async fn a_flood_of_output_keeps_both_ends_and_says_so() {
     let output = fixture.sandbox.run(endless, None).await.unwrap();
     assert_eq!(output.exit, CommandExit::TimedOut);
     assert!(output.output_bytes_cut > 0 && output.output.len() < 1200);
+}
+
+#[tokio::test]
+async fn a_shell_keeps_to_the_bounds_it_was_given_whatever_the_model_asks_for() {
+    let fixture = Fixture::new();
+    let limits = ShellLimits { seconds_max: 1, output_bytes_max: 1000 };
+    let shell = ShellTool::new(fixture.sandbox.clone(), AppSlot::default()).limits(limits);
+    assert_eq!(shell.spec().parameters["properties"]["timeout_s"]["maximum"], 1);
+    let asked = serde_json::json!({ "command": "seq 100000; sleep 600", "timeout_s": 900 });
+    let answer = shell.call(asked).await.text;
+    assert!(answer.starts_with("exit 124 (killed after 1 s"), "{answer}");
+    assert!(answer.contains("no command may run longer"), "{answer}");
+    assert!(answer.contains("bytes cut here") && answer.len() < 1_400, "{answer}");
 }
