@@ -26,26 +26,37 @@ fn a_chinese_request_works_and_its_list_cannot_be_edited() {
     edits_of_the_list_are_undone_and_told(&stage);
 }
 
-/// What a person or a program does to the list; the first part of how the log tells it.
-fn edits() -> [(fn(&str) -> String, &'static str); 5] {
-    fn with(list: &str, change: impl FnOnce(&mut Vec<Value>)) -> String {
-        let mut list: Vec<Value> = serde_json::from_str(list).unwrap();
-        change(&mut list);
-        serde_json::to_string_pretty(&list).unwrap()
-    }
-    [
-        (|list| with(list, |list| list[1]["passes"] = json!(false)), "passes of F02 changed to false"),
-        (|list| with(list, |list| drop(list.remove(0))), "F01 deleted"),
-        (|list| with(list, |list| list[0]["steps"][2] = json!("什么都不用确认")), "F01 reworded"),
-        (|list| with(list, |list| list.reverse()), "reordered or reformatted"),
-        (|list| list[..list.len() / 2].chars().filter(|c| *c != ']').collect(), "no longer JSON"),
-    ]
+/// What a person or a program does to the list.
+struct Tampering {
+    /// How the log tells it.
+    how: &'static str,
+    /// The list's text afterwards.
+    edit: fn(&str) -> String,
+}
+
+const TAMPERINGS: [Tampering; 5] = [
+    Tampering {
+        how: "passes of F02 changed to false",
+        edit: |list| with(list, |list| list[1]["passes"] = json!(false)),
+    },
+    Tampering { how: "F01 deleted", edit: |list| with(list, |list| drop(list.remove(0))) },
+    Tampering {
+        how: "F01 reworded", edit: |list| with(list, |list| list[0]["steps"][2] = json!("什么都不用确认"))
+    },
+    Tampering { how: "reordered or reformatted", edit: |list| with(list, |list| list.reverse()) },
+    Tampering { how: "no longer JSON", edit: |list| list.chars().take(list.chars().count() / 2).collect() },
+];
+
+fn with(list: &str, change: impl FnOnce(&mut Vec<Value>)) -> String {
+    let mut list: Vec<Value> = serde_json::from_str(list).unwrap();
+    change(&mut list);
+    serde_json::to_string_pretty(&list).unwrap()
 }
 
 fn edits_of_the_list_are_undone_and_told(stage: &Stage) {
     let path = stage.app().join("feature_list.json");
     let canonical = fs::read_to_string(&path).unwrap();
-    for (count, (edit, how)) in edits().into_iter().enumerate() {
+    for (count, Tampering { how, edit }) in TAMPERINGS.iter().enumerate() {
         fs::write(&path, edit(&canonical)).unwrap();
         stage.run_to(0, &["run", "--dir", "app", "--model", "cassette:story.toml"]);
         assert_eq!(fs::read_to_string(&path).unwrap(), canonical, "{how}");
