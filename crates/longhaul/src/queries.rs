@@ -171,10 +171,8 @@ impl Longhaul {
         let mut after = 0;
         loop {
             let (scope, task) = (self.scope.clone(), project.owner.task.clone());
-            let page = self
-                .store
-                .read::<_, StoreError>(move |read| events(read, &scope, Some(&task), after, PAGE))
-                .await?;
+            let page =
+                self.store.read::<_, StoreError>(move |read| events(read, &scope, Some(&task), after, PAGE)).await?;
             let Some(last) = page.last() else { return Ok(all) };
             after = last.seq;
             all.extend(page.into_iter().filter(|event| event.visibility == Visibility::Business));
