@@ -96,6 +96,8 @@ impl Trial {
     }
 
     pub(crate) async fn stop(&self) {
+        self.slot.set(None);
+        self.address.set(None);
         if let Some((_, app)) = self.running.lock().await.take() {
             app.stop().await;
         }

@@ -76,6 +76,8 @@ pub(crate) async fn close(s: &Sitting<'_>, closing: Closing) -> Result<SessionEn
 /// Makes the folder what the session leaves behind, and commits it.
 async fn commit(s: &Sitting<'_>, closing: &Closing, rows: Rows, step: &str) -> Result<Closed, StepError> {
     let git = |e: GitError| StepError::from(e);
+    // From here on nothing else changes the folder.
+    s.trial.stop().await;
     s.settle().await?;
     let mut patch = None;
     match &closing.result {

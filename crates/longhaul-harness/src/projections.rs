@@ -5,7 +5,8 @@
 //! whatever else changed them, and says what that was.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -104,7 +105,9 @@ fn replace(path: &Path, content: &str) -> io::Result<()> {
         Ok(_) => fs::remove_file(&beside)?,
         Err(_) => {}
     }
-    fs::write(&beside, content)?;
+    // A program in the sandbox may put a link there at this moment: a new file is made or nothing is written.
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;
+    file.write_all(content.as_bytes())?;
     fs::rename(&beside, path)
 }
 
