@@ -23,7 +23,8 @@ fn init_with(programs: &[&str]) -> Ended {
     for program in programs {
         symlink(found(program), account.path("bin").join(program)).unwrap();
     }
-    let output = account.command(&INIT).env("PATH", account.path("bin")).output().unwrap();
+    let mut command = account.command(&INIT);
+    let output = command.env("PATH", account.path("bin")).env_remove("LONGHAUL_BROWSER_PROGRAM").output().unwrap();
     assert!(!account.path("app").exists(), "a project was begun");
     Ended::of(output, account.root())
 }

@@ -38,6 +38,9 @@ impl Account {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command.args(args).current_dir(self.root.path()).env_clear().env("HOME", self.root.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("LANG", "C.UTF-8");
+        if let Some(browser) = std::env::var_os("LONGHAUL_BROWSER_PROGRAM") {
+            command.env("LONGHAUL_BROWSER_PROGRAM", browser);
+        }
         command
     }
 
