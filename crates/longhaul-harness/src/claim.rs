@@ -96,7 +96,9 @@ impl Host<'_> {
                 }
             }
             let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let undone = s.restore_guarded()?.into_iter().map(|u| (u.path, u.how)).collect();
+            let mut undone = s.take_untold();
+            undone.extend(s.restore_guarded()?);
+            let undone = undone.into_iter().map(|u| (u.path, u.how)).collect();
             Ok(Quality { failed, tree: s.snapshot().await?, undone, elapsed_ms })
         };
         let quality = s

@@ -5,7 +5,6 @@ use longhaul_agent::{Conversed, Ending, Limits, Opening, converse};
 use longhaul_core::{EventDraft, FeatureId, TimeMs};
 use longhaul_durable::{NodeContext, NodeError, StepError};
 use longhaul_memory::Query;
-use longhaul_workspace::{Kind, NewRecord, StagedRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -24,6 +23,7 @@ use crate::{
     regression,
     sitting::Sitting,
     state::{HarnessState, HarnessUpdate, Phase},
+    stray::{clear, set_aside},
     tool_set::own_specs,
     verification::Occasion,
     work_tree::TreeId,
@@ -144,7 +144,7 @@ async fn orient(s: &Sitting<'_>) -> Result<Oriented, NodeError> {
     let sample = sample_for_regression(&rows.features, s.harness.settings.regression_sample);
     let sample: Vec<FeatureId> = sample.into_iter().map(|f| f.id().clone()).collect();
     let last_commit = rows.sessions.iter().rev().find_map(|entry| entry.commit.clone());
-    let found = set_stray_changes_aside(s).await?;
+    let found = set_aside(s).await?;
     let look = async {
         let git = |e: GitError| StepError::from(e);
         let mut undone = found.undone;
@@ -154,51 +154,11 @@ async fn orient(s: &Sitting<'_>) -> Result<Oriented, NodeError> {
             s.git.run(&["reset", "--quiet", "--hard", commit]).await.map_err(git)?;
             undone.push((".git".to_owned(), "the history no longer held the last verified commit".to_owned()));
         }
-        s.git.reset_to_tip().await.map_err(git)?;
-        s.restore_guarded()?;
-        s.hand_to_sandbox()?;
-        s.work_tree.forget().await;
+        let tree = clear(s).await?;
         let log = s.git.log(LOG_SHOWN).await.map_err(git)?;
-        Ok(Oriented { tree: s.snapshot().await?, at: s.harness.ambient.clock.now(), log, sample, undone })
+        Ok(Oriented { tree, at: s.harness.ambient.clock.now(), log, sample, undone })
     };
     s.record("orient", look, |o: &Oriented| o.undone.iter().map(|(path, how)| tamper_event(path, how)).collect()).await
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Found {
-    undone: Vec<(String, String)>,
-    /// Record that keeps changes which somebody left in the folder without committing them.
-    set_aside: Option<String>,
-    #[serde(skip)]
-    staged: Option<StagedRecord>,
-}
-
-/// Keeps changes that were left in the folder as a record, before a later step clears them away: two steps, so that a
-/// crash between keeping and clearing loses nothing.
-async fn set_stray_changes_aside(s: &Sitting<'_>) -> Result<Found, NodeError> {
-    let look = async {
-        let undone = s.restore_guarded()?.into_iter().map(|u| (u.path, u.how)).collect();
-        let stray = s.git.patch_since_tip().await.map_err(StepError::from)?;
-        if stray.trim().is_empty() {
-            return Ok(Found { undone, set_aside: None, staged: None });
-        }
-        let about = NewRecord {
-            collection: "unfinished".to_owned(),
-            kind: Kind::Artifact,
-            media_type: "text/x-diff".to_owned(),
-            summary: format!("changes found in the folder before session {}, not committed", s.session),
-            source: "harness, set aside so that the session starts from the last commit".to_owned(),
-        };
-        let record = s.harness.workspace.stage(&s.owner(), about, stray.as_bytes()).await;
-        let record = record.map_err(StepError::from)?;
-        Ok(Found { undone, set_aside: Some(record.reference().id.to_string()), staged: Some(record) })
-    };
-    let events = |found: &Found| {
-        let kept = found.set_aside.iter();
-        kept.map(|record| EventDraft::business("changes.set_aside", json!({"record": record}))).collect()
-    };
-    s.record_with("set_aside", look, events, |tx, found| found.staged.iter().try_for_each(|record| record.commit(tx)))
-        .await
 }
 
 async fn boot(s: &Sitting<'_>) -> Result<Boot, NodeError> {

@@ -13,6 +13,7 @@ use crate::{
     regression,
     sitting::Sitting,
     state::{HarnessState, HarnessUpdate, Phase},
+    stray::{clear, set_aside},
     verification::Occasion,
     work_tree::TreeId,
 };
@@ -35,11 +36,8 @@ pub(crate) async fn final_check(
     let s = Sitting::open(harness, ctx, project, state.sessions).await?;
     let rows = s.rows().await?;
     let features: Vec<_> = rows.features.iter().map(|f| f.id().clone()).collect();
-    let begin = async {
-        let undone = s.restore_guarded()?.into_iter().map(|u| (u.path, u.how)).collect();
-        s.hand_to_sandbox()?;
-        Ok(Begun { tree: s.snapshot().await?, features, undone })
-    };
+    let undone = set_aside(&s).await?.undone;
+    let begin = async { Ok(Begun { tree: clear(&s).await?, features, undone }) };
     let begun = s
         .record("begin", begin, |b: &Begun| {
             let mut events: Vec<EventDraft> = b.undone.iter().map(|(path, how)| tamper_event(path, how)).collect();

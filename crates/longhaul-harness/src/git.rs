@@ -13,6 +13,8 @@ use std::{
 
 use tokio::{process::Command, time::Instant};
 
+use crate::projections::GUARDED;
+
 /// Trailer that names the step which made a commit.
 const STEP_TRAILER: &str = "Longhaul-Step";
 
@@ -161,13 +163,16 @@ impl Git {
         self.run(&["clean", "-ffdq"]).await.map(drop)
     }
 
-    /// The changes since the tip as a patch, new files included; empty when there are none.
+    /// The changes since the tip as a patch, new files included and the guarded files left out; empty when there are none.
     ///
     /// # Errors
     /// When git fails.
     pub async fn patch_since_tip(&self) -> Result<String, GitError> {
         self.run(&["add", "--all", "--intent-to-add"]).await?;
-        self.run(&["diff", "--binary", "HEAD"]).await
+        let guarded = GUARDED.map(|name| format!(":(exclude,top){name}"));
+        let mut args = vec!["diff", "--binary", "HEAD", "--", "."];
+        args.extend(guarded.iter().map(String::as_str));
+        self.run(&args).await
     }
 
     /// Removes repositories inside the folder, submodules' links included, and tells which there were.

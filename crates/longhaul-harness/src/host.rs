@@ -107,7 +107,10 @@ impl Host<'_> {
             text.push_str(&format!("\nNOTICE: the application does not run: {why}"));
         }
         let changes = s.registry.changes_work_tree(&call.name);
-        let undone = if changes { s.restore_guarded()? } else { Vec::new() };
+        let mut undone = s.take_untold();
+        if changes {
+            undone.extend(s.restore_guarded()?);
+        }
         for u in &undone {
             text.push_str(&notice(u));
         }

@@ -43,6 +43,7 @@ mod regression;
 mod schema;
 mod sitting;
 mod state;
+mod stray;
 mod tool_set;
 pub mod verification;
 pub mod verifier;

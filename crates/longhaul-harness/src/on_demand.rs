@@ -15,7 +15,9 @@ use crate::{
     error::HarnessError,
     features::{self, Feature},
     git::{Git, GitError},
+    history,
     project::Project,
+    projections::{ProjectionError, Projections},
     verification::{self, Occasion, RecordedVerdict, Subject},
     work_tree::WorkTree,
 };
@@ -43,6 +45,9 @@ pub enum VerifyError {
     /// A folder cannot be made.
     #[error(transparent)]
     Folder(#[from] HarnessError),
+    /// The files that show where features stand cannot be written.
+    #[error(transparent)]
+    Files(#[from] ProjectionError),
     /// The browser or the evidence failed: nothing was decided.
     #[error("the verification could not be carried out; `longhaul doctor` examines browser and sandbox")]
     Undecided(#[source] Arc<dyn std::error::Error + Send + Sync>),
@@ -68,7 +73,7 @@ pub async fn verify_on_demand(
     let place = harness.task_dir(&project.owner.task);
     let git = Git::of_project(&project.dir);
     let tree = WorkTree::open(&project.dir, &place.join("snapshots.git")).await?.snapshot().await?;
-    let clean = git.run(&["status", "--porcelain"]).await?.trim().is_empty();
+    let clean = git.patch_since_tip().await?.trim().is_empty();
     let head = if clean { git.head().await?.map(|commit| commit.id) } else { None };
     let sandbox = harness.open_sandbox(project.dir.clone(), place.join("run"))?;
     sandbox.prepare_project()?;
@@ -92,7 +97,18 @@ pub async fn verify_on_demand(
         on_verdict(feature, &verdict);
         verdicts.push(verdict);
     }
+    show_standings(harness, project).await?;
     Ok(verdicts)
+}
+
+/// Writes the guarded files anew: a verdict may have changed where a feature stands.
+async fn show_standings(harness: &Harness, project: &Project) -> Result<(), VerifyError> {
+    let owner = project.owner.clone();
+    let (features, sessions) = harness
+        .store
+        .read::<_, StoreError>(move |read| Ok((features::all(read, &owner)?, history::all(read, &owner)?)))
+        .await?;
+    Ok(Projections::render(project, &features, &sessions).write(&project.dir)?)
 }
 
 fn undecided(error: StepError) -> VerifyError {

@@ -19,6 +19,12 @@ use crate::{
 };
 
 const FEATURE_LIST: &str = "feature_list.json";
+const FEATURE_CHECKS: &str = "feature_checks.json";
+const PROGRESS: &str = "progress.json";
+const PROGRESS_TEXT: &str = "progress.md";
+
+/// The guarded files' names. What differs in them is never somebody's work.
+pub(crate) const GUARDED: [&str; 4] = [FEATURE_LIST, FEATURE_CHECKS, PROGRESS, PROGRESS_TEXT];
 
 /// The files' contents as the store has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,9 +58,9 @@ impl Projections {
         Self {
             files: vec![
                 (FEATURE_LIST, pretty(&feature_list(features))),
-                ("feature_checks.json", pretty(&feature_checks(project, features))),
-                ("progress.json", pretty(&progress_json(project, features, sessions))),
-                ("progress.md", progress_markdown(project, features, sessions)),
+                (FEATURE_CHECKS, pretty(&feature_checks(project, features))),
+                (PROGRESS, pretty(&progress_json(project, features, sessions))),
+                (PROGRESS_TEXT, progress_markdown(project, features, sessions)),
             ],
         }
     }

@@ -42,6 +42,8 @@ pub(crate) struct Sitting<'a> {
     project: Mutex<Project>,
     projections: Mutex<Projections>,
     tree: Mutex<Option<TreeId>>,
+    /// Changes of guarded files that were undone between two steps and not told yet.
+    untold: Mutex<Vec<Undone>>,
 }
 
 /// The canonical rows of a project.
@@ -91,6 +93,7 @@ impl<'a> Sitting<'a> {
             project: Mutex::new(project),
             projections: Mutex::new(projections),
             tree: Mutex::new(None),
+            untold: Mutex::default(),
         })
     }
 
@@ -125,21 +128,32 @@ impl<'a> Sitting<'a> {
     pub(crate) async fn refresh(&self) -> Result<Rows, NodeError> {
         let rows = self.rows().await?;
         let rendered = Projections::render(&self.project(), &rows.features, &rows.sessions);
-        *lock(&self.projections) = rendered;
+        rendered.write(&self.project().dir).map_err(NodeError::gave_up)?;
+        self.guard(rendered);
         Ok(rows)
     }
 
     /// Makes the folder what the last recorded step left, with the guarded files as the store has them, and hands it to
     /// the sandbox's user.
     pub(crate) async fn settle(&self) -> Result<(), StepError> {
+        let mut put_back = false;
         if let Some(tree) = self.tree() {
-            let undone = self.work_tree.ensure(&tree).await.map_err(StepError::from)?;
-            if undone {
+            put_back = self.work_tree.ensure(&tree).await.map_err(StepError::from)?;
+            if put_back {
                 tracing::info!(tree = tree.as_str(), "put the folder back to where the interrupted step started");
             }
         }
-        self.restore_guarded()?;
+        let undone = self.restore_guarded()?;
+        // A folder that was just put back shows an earlier moment; otherwise something edited the files meanwhile.
+        if !put_back {
+            lock(&self.untold).extend(undone);
+        }
         self.hand_to_sandbox()
+    }
+
+    /// What was undone between two steps since this was last asked.
+    pub(crate) fn take_untold(&self) -> Vec<Undone> {
+        std::mem::take(&mut *lock(&self.untold))
     }
 
     /// Puts the guarded files back and removes nested repositories; tells what had been done.

@@ -79,7 +79,7 @@ fn a_run_reads_like_this() {
   ↺ recalled 1 memory in 4.2 ms, hybrid search
       0.83 F01 passed: the page opens
   ! the model's service answered after 2 retries
-  ! the agent changed feature_list.json (edited): undone, only a verdict changes it
+  ! feature_list.json was changed (edited): undone, only a verdict changes it
   ✗ claim refused: F04 at step 4 \"Verify it is gone\"
       found 1 but not visible: opacity 0
   ✓ F04 passes, every step carried out in 2.3 s · commit 99ff99ff

@@ -259,7 +259,7 @@ impl View {
     fn tampered(&self, data: &Value) -> Vec<String> {
         let (path, how) = (text(data, "path"), text(data, "how"));
         let how = if how.is_empty() { String::new() } else { format!(" ({how})") };
-        self.one(Glyph::Notice, &format!("the agent changed {path}{how}: undone, only a verdict changes it"))
+        self.one(Glyph::Notice, &format!("{path} was changed{how}: undone, only a verdict changes it"))
     }
 
     fn refused(&self, data: &Value) -> Vec<String> {

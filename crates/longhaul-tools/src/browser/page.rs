@@ -82,7 +82,7 @@ impl Page {
     async fn prepare(&self) -> Result<(), BrowserError> {
         let metrics = json!({"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": false});
         let media = json!({"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]});
-        let calls: [(&'static str, Value); 9] = [
+        let calls: [(&'static str, Value); 11] = [
             ("Page.enable", json!({})),
             ("Page.setLifecycleEventsEnabled", json!({"enabled": true})),
             ("Runtime.enable", json!({})),
@@ -92,6 +92,9 @@ impl Page {
             ("Emulation.setDeviceMetricsOverride", metrics),
             ("Emulation.setEmulatedMedia", media),
             ("Emulation.setFocusEmulationEnabled", json!({"enabled": true})),
+            // Animations and transitions are over at once: what counts is where they end, not a moment on the way.
+            ("Animation.enable", json!({})),
+            ("Animation.setPlaybackRate", json!({"playbackRate": 1_000})),
         ];
         let calls = calls.map(|(method, params)| self.call(method, params));
         futures::future::try_join_all(calls).await?;

@@ -214,7 +214,7 @@ pub(crate) const KEYS: &[Key] = &[
         Some(""),
         "Folders put before `/usr/local/bin:/usr/bin:/bin` in the commands' `PATH`. A list; in the environment separated by colons.",
     ),
-    key("sandbox.command_seconds_max", int(1, 3_600), UserOnly, None, Some("120"), "The longest a command may run."),
+    key("sandbox.command_seconds_max", int(1, 3_600), UserOnly, None, Some("600"), "The longest a command may run."),
     key(
         "sandbox.output_bytes_max",
         int(1_024, 16_777_216),
