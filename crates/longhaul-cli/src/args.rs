@@ -26,6 +26,7 @@ Examples:
   longhaul run --dir recipes                      build it; Ctrl-C and run again whenever you like
   longhaul status --dir recipes                   how far it is
   longhaul verify F03 --dir recipes               carry out its steps now
+  longhaul report --dir recipes                   one page with everything that happened, to look at
   longhaul doctor                                 what this machine lacks, and how to get it
 
 Environment:

@@ -124,7 +124,7 @@ pub(super) fn conclude(global: &Global, report: &RunReport) -> anyhow::Result<Ex
     }
     let dir = report.dir.display();
     let (exit, next) = match report.ending {
-        Ending::Done => (Exit::Done, format!("longhaul features --dir {dir}")),
+        Ending::Done => (Exit::Done, format!("longhaul report --dir {dir}")),
         Ending::Planned => (Exit::Done, format!("longhaul run --dir {dir}")),
         Ending::Limit => (Exit::Unfinished, format!("longhaul run --dir {dir}")),
         Ending::Stuck => (Exit::Unfinished, format!("longhaul status --dir {dir}")),
