@@ -195,8 +195,15 @@ impl Longhaul {
         let graph = graph(harness)?;
         let initial = self.rows(project).await?.state();
         let options = RunOptions { cancel, stop_when: Some(stop), ..RunOptions::default() };
+        // Memories get their vectors while the application boots and the browser works, not when they are asked for.
+        let stop_indexing = CancellationToken::new();
+        let indexing = tokio::spawn(harness.memory.indexer().run(stop_indexing.clone().cancelled_owned()));
         let outcome = self.runtime.run(&graph, &project.owner, &project.thread, initial, options).await;
+        stop_indexing.cancel();
         harness.browser.close().await;
+        if let Err(error) = indexing.await {
+            tracing::warn!(%error, "the indexer of memories failed");
+        }
         if let Err(error) = harness.memory.index_pending().await {
             tracing::warn!(%error, "some memories are found by keyword only until the next run");
         }
