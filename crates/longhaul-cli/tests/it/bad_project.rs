@@ -83,7 +83,7 @@ fn a_corrupt_feature_list_is_restored_and_told_and_the_run_goes_on() {
     let run = ["run", "--dir", "app", "--model", "openai:m", "--base-url", &service.base_url];
     let ended = work(&account, &run);
     assert_eq!(ended.code, Some(2), "{ended:?}");
-    assert!(ended.out.contains("feature_list.json (no longer JSON)"), "{}", ended.out);
+    assert!(ended.out.contains("feature_list.json was changed (no longer JSON)"), "{}", ended.out);
     assert!(ended.out.contains("Session 1"), "{}", ended.out);
     assert_eq!(fs::read(&list).unwrap(), before);
     let log = account.run(&["log", "--dir", "app"]);
