@@ -108,7 +108,7 @@ async fn commit(s: &Sitting<'_>, closing: &Closing, rows: Rows, step: &str) -> R
 /// Keeps unfinished changes as a patch.
 async fn set_aside(s: &Sitting<'_>) -> Result<Option<StagedRecord>, StepError> {
     let patch = s.git.patch_since_tip().await.map_err(StepError::from)?;
-    if patch.trim().is_empty() {
+    if patch.is_empty() {
         return Ok(None);
     }
     let about = NewRecord {
@@ -118,7 +118,7 @@ async fn set_aside(s: &Sitting<'_>) -> Result<Option<StagedRecord>, StepError> {
         summary: format!("unfinished work of session {}", s.session),
         source: "harness, taken out of the folder when the session ended".to_owned(),
     };
-    let staged = s.harness.workspace.stage(&s.owner(), about, patch.as_bytes()).await;
+    let staged = s.harness.workspace.stage(&s.owner(), about, &patch).await;
     staged.map(Some).map_err(StepError::from)
 }
 

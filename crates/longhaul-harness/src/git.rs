@@ -164,15 +164,16 @@ impl Git {
     }
 
     /// The changes since the tip as a patch, new files included and the guarded files left out; empty when there are none.
+    /// Bytes, as files are in any encoding.
     ///
     /// # Errors
     /// When git fails.
-    pub async fn patch_since_tip(&self) -> Result<String, GitError> {
+    pub async fn patch_since_tip(&self) -> Result<Vec<u8>, GitError> {
         self.run(&["add", "--all", "--intent-to-add"]).await?;
         let guarded = GUARDED.map(|name| format!(":(exclude,top){name}"));
         let mut args = vec!["diff", "--binary", "HEAD", "--", "."];
         args.extend(guarded.iter().map(String::as_str));
-        self.run(&args).await
+        self.output(&args).await
     }
 
     /// Removes repositories inside the folder, submodules' links included, and tells which there were.
@@ -215,8 +216,13 @@ impl Git {
         }
     }
 
-    /// Runs one git command and returns its standard output.
+    /// Runs one git command and returns its standard output as text.
     pub(crate) async fn run(&self, args: &[&str]) -> Result<String, GitError> {
+        Ok(String::from_utf8_lossy(&self.output(args).await?).into_owned())
+    }
+
+    /// Runs one git command and returns its standard output.
+    async fn output(&self, args: &[&str]) -> Result<Vec<u8>, GitError> {
         let mut command = Command::new("git");
         command.env_remove("GIT_INDEX_FILE").env_remove("GIT_OBJECT_DIRECTORY");
         command.env("GIT_DIR", &self.git_dir).env("GIT_WORK_TREE", &self.work_tree);
@@ -250,7 +256,7 @@ impl Git {
             let message = String::from_utf8_lossy(&output.stderr);
             return Err(self.failed(args.first().copied().unwrap_or(""), message.trim()));
         }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        Ok(output.stdout)
     }
 
     fn failed(&self, verb: &str, message: &str) -> GitError {
@@ -322,11 +328,19 @@ mod tests {
         let (dir, git) = repository().await;
         fs::write(dir.path().join("a"), "1\n").unwrap();
         git.commit_once("s", "m").await.unwrap();
-        assert_eq!(git.patch_since_tip().await.unwrap(), "");
+        assert_eq!(git.patch_since_tip().await.unwrap(), b"");
         fs::write(dir.path().join("a"), "2\n").unwrap();
+        fs::write(dir.path().join("latin"), b"caf\xe9\n").unwrap();
         fs::write(dir.path().join("new"), "n\n").unwrap();
         let patch = git.patch_since_tip().await.unwrap();
-        assert!(patch.contains("+2") && patch.contains("+n"), "{patch}");
+        git.reset_to_tip().await.unwrap();
+        assert!(!dir.path().join("latin").exists());
+        let kept = tempfile::NamedTempFile::new().unwrap();
+        fs::write(kept.path(), &patch).unwrap();
+        git.run(&["apply", kept.path().to_str().unwrap()]).await.unwrap();
+        assert_eq!(fs::read(dir.path().join("latin")).unwrap(), b"caf\xe9\n");
+        assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "2\n");
+        assert_eq!(fs::read_to_string(dir.path().join("new")).unwrap(), "n\n");
         git.reset_to_tip().await.unwrap();
         assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "1\n");
         assert!(!dir.path().join("new").exists());

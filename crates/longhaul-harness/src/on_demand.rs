@@ -73,7 +73,7 @@ pub async fn verify_on_demand(
     let place = harness.task_dir(&project.owner.task);
     let git = Git::of_project(&project.dir);
     let tree = WorkTree::open(&project.dir, &place.join("snapshots.git")).await?.snapshot().await?;
-    let clean = git.patch_since_tip().await?.trim().is_empty();
+    let clean = git.patch_since_tip().await?.is_empty();
     let head = if clean { git.head().await?.map(|commit| commit.id) } else { None };
     let sandbox = harness.open_sandbox(project.dir.clone(), place.join("run"))?;
     sandbox.prepare_project()?;

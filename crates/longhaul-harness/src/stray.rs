@@ -26,7 +26,7 @@ pub(crate) async fn set_aside(s: &Sitting<'_>) -> Result<Found, NodeError> {
     let look = async {
         let undone = s.restore_guarded()?.into_iter().map(|u| (u.path, u.how)).collect();
         let stray = s.git.patch_since_tip().await?;
-        if stray.trim().is_empty() {
+        if stray.is_empty() {
             return Ok(Found { undone, set_aside: None, staged: None });
         }
         let about = NewRecord {
@@ -36,7 +36,7 @@ pub(crate) async fn set_aside(s: &Sitting<'_>) -> Result<Found, NodeError> {
             summary: "changes found in the folder that nobody had committed".to_owned(),
             source: "harness, set aside so that work starts from the last commit".to_owned(),
         };
-        let record = s.harness.workspace.stage(&s.owner(), about, stray.as_bytes()).await;
+        let record = s.harness.workspace.stage(&s.owner(), about, &stray).await;
         let record = record?;
         Ok(Found { undone, set_aside: Some(record.reference().id.to_string()), staged: Some(record) })
     };
