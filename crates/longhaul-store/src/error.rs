@@ -16,7 +16,7 @@ use rusqlite::ErrorCode;
 /// What lies beneath a [`StoreError`]: the driver's or the operating system's own words.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
-/// Why a store operation failed. Nothing of the failed transaction was kept.
+/// Why a store operation failed. Nothing of the failed transaction was kept, but for [`StoreError::OutcomeUnknown`].
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The store was written by a later release.
@@ -185,6 +185,26 @@ pub enum StoreError {
     RolledBack {
         /// The database file.
         path: PathBuf,
+    },
+    /// A commit was begun and its end never heard of: all of the transaction was kept, or nothing of it.
+    #[error("it is not known whether {path} has kept the last transaction: read what is there before repeating it")]
+    OutcomeUnknown {
+        /// The database.
+        path: PathBuf,
+    },
+    /// A test's [`crate::Faults`] let the store die.
+    #[error("the store {path} was made to die after {commits} commits: revive it to go on")]
+    Killed {
+        /// The database.
+        path: PathBuf,
+        /// How many commits had taken place.
+        commits: u64,
+    },
+    /// A read's statement would have changed the store.
+    #[error("the statement {sql:?} changes rows and was refused in a read: this is a defect, please report it")]
+    ReadOnly {
+        /// The statement, cut at 200 characters.
+        sql: String,
     },
     /// The store's writer has ended.
     #[error("the store {path} is closed")]

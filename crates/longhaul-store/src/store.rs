@@ -1,78 +1,62 @@
 //! Opening a store, and the handle through which everything else is reached.
 //!
-//! It owns the files' places and modes, the writer's thread and the readers' connections. Invariant: two processes may
+//! It owns the files' places, the writer's thread and the readers' connections. Invariant: two processes may
 //! open and use the same folder at the same time.
 
 use std::{
-    fs::{DirBuilder, File, OpenOptions},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
 use longhaul_core::{Ambient, Event};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
 
 use crate::{
-    Blobs, Migrations, ReadTx, StoreError, Tx,
+    Blobs, Faults, Migrations, Place, ReadTx, StoreError, StoreSettings, Tx,
     blobs::off_the_runtime,
-    error::{from_io, from_sqlite},
+    connection::{connect, pragma, private_dir, private_file},
+    error::from_io,
+    heartbeat::Heartbeat,
+    locks::Locks,
     migrations,
     schema::MIGRATIONS,
     tx::Context,
-    writer::{self, Job},
+    writer::{self, Job, Writer},
 };
-
-/// How a store is opened. Start from [`StoreSettings::new`].
-#[derive(Debug, Clone)]
-pub struct StoreSettings {
-    /// The folder of `longhaul.db`, `blobs/` and `locks/`; made, with mode 0700, where it does not exist.
-    pub dir: PathBuf,
-    /// How long to wait for another process's transaction.
-    pub busy_ms_max: u64,
-    /// Reads that may run at once; more wait.
-    pub readers_max: usize,
-    /// Transactions that may wait for the writer; more wait for a place.
-    pub queue_max: usize,
-    /// Events a subscriber may lag behind before it must read the log again.
-    pub subscriber_events_max: usize,
-    /// Largest blob.
-    pub blob_bytes_max: u64,
-}
-
-impl StoreSettings {
-    /// The defaults, in this folder.
-    #[must_use]
-    pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self {
-            dir: dir.into(),
-            busy_ms_max: 10_000,
-            readers_max: 4,
-            queue_max: 1024,
-            subscriber_events_max: 4096,
-            blob_bytes_max: 256 * 1024 * 1024,
-        }
-    }
-}
 
 /// A handle of an open store. Cheap to clone; the writer ends with the last one.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
 
+/// A handle that does not keep the store open.
+pub(crate) struct WeakStore(Weak<Inner>);
+
+impl WeakStore {
+    pub(crate) fn upgrade(&self) -> Option<Store> {
+        self.0.upgrade().map(Store)
+    }
+}
+
 struct Inner {
     settings: StoreSettings,
     context: Arc<Context>,
-    /// The writer's queue; the writer ends when this is dropped.
-    jobs: mpsc::Sender<Job>,
+    writer: Arc<Writer>,
+    /// The queue of the writer's thread, which ends when this is dropped. In memory there is no thread: a commit there
+    /// waits for nothing.
+    queue: Option<mpsc::Sender<Job>>,
     /// Committed events, from the writer.
     published: broadcast::Sender<Event>,
     /// Open reader connections that nobody uses at the moment.
     idle: Mutex<Vec<Connection>>,
     /// One permit for each read that may run.
     readers: Arc<Semaphore>,
+    faults: Option<Faults>,
     blobs: Blobs,
+    locks: Locks,
+    heartbeat: Heartbeat,
 }
 
 impl Store {
@@ -87,47 +71,114 @@ impl Store {
         ambient: Ambient,
         migrations: &[Migrations],
     ) -> Result<Self, StoreError> {
-        let mut sets = vec![MIGRATIONS];
-        sets.extend(migrations);
-        off_the_runtime(move || Self::open_now(settings, ambient, &sets)).await
+        Self::open_as_planned(settings, ambient, migrations, None).await
     }
 
-    fn open_now(settings: StoreSettings, ambient: Ambient, sets: &[Migrations]) -> Result<Self, StoreError> {
-        let path = settings.dir.join("longhaul.db");
-        for dir in [&settings.dir, &settings.dir.join("blobs"), &settings.dir.join("locks")] {
+    /// Like [`Self::open`], with commits that fail where a test has planned it.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub async fn open_with_faults(
+        settings: StoreSettings,
+        ambient: Ambient,
+        migrations: &[Migrations],
+        faults: Faults,
+    ) -> Result<Self, StoreError> {
+        Self::open_as_planned(settings, ambient, migrations, Some(faults)).await
+    }
+
+    async fn open_as_planned(
+        settings: StoreSettings,
+        ambient: Ambient,
+        migrations: &[Migrations],
+        faults: Option<Faults>,
+    ) -> Result<Self, StoreError> {
+        let mut sets = vec![MIGRATIONS];
+        sets.extend(migrations);
+        off_the_runtime(move || match settings.place.clone() {
+            Place::Folder(dir) => Self::open_folder(&dir, settings, ambient, &sets, faults),
+            Place::Memory => Self::open_memory(settings, ambient, &sets, faults),
+        })
+        .await
+    }
+
+    fn open_folder(
+        dir: &Path,
+        settings: StoreSettings,
+        ambient: Ambient,
+        sets: &[Migrations],
+        faults: Option<Faults>,
+    ) -> Result<Self, StoreError> {
+        let path = dir.join("longhaul.db");
+        for dir in [dir, &dir.join("blobs"), &dir.join("locks")] {
             private_dir(dir)?;
         }
         // Two first openings at once would race for the journal mode and the migrations.
-        let opening = private_file(&settings.dir.join("locks/open.lock"))?;
+        let opening = private_file(&dir.join("locks/open.lock"))?;
         rustix::fs::flock(&opening, rustix::fs::FlockOperation::LockExclusive)
-            .map_err(|error| from_io(&settings.dir.join("locks/open.lock"), error.into()))?;
+            .map_err(|error| from_io(&dir.join("locks/open.lock"), error.into()))?;
         private_file(&path)?;
         let mut connection = connect(&path, &settings)?;
         migrations::apply(&mut connection, &path, sets, ambient.clock.now().0)?;
         drop(opening);
 
         let context = Arc::new(Context { path: path.clone(), ambient });
+        let blobs = Blobs::in_folder(dir.join("blobs"), settings.blob_bytes_max, context.clone(), faults.clone());
         let (jobs, mut queue) = mpsc::channel(settings.queue_max.max(1));
-        let (published, _) = broadcast::channel(settings.subscriber_events_max.max(1));
-        let (writer_context, writer_published) = (context.clone(), published.clone());
+        let store = Self::assemble(settings, context, connection, faults, Some(jobs), blobs, Locks::folder(dir));
+        let writer = store.0.writer.clone();
         std::thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || writer::run(&connection, &writer_context, &mut queue, &writer_published))
+            .spawn(move || writer.run(&mut queue))
             .map_err(|error| from_io(&path, error))?;
-        Ok(Self(Arc::new(Inner {
-            blobs: Blobs::new(settings.dir.join("blobs"), settings.blob_bytes_max, context.clone()),
-            readers: Arc::new(Semaphore::new(settings.readers_max.max(1))),
+        Ok(store)
+    }
+
+    fn open_memory(
+        settings: StoreSettings,
+        ambient: Ambient,
+        sets: &[Migrations],
+        faults: Option<Faults>,
+    ) -> Result<Self, StoreError> {
+        let path = PathBuf::from(":memory:");
+        let mut connection = connect(&path, &settings)?;
+        migrations::apply(&mut connection, &path, sets, ambient.clock.now().0)?;
+        let context = Arc::new(Context { path, ambient });
+        let blobs = Blobs::in_memory(settings.blob_bytes_max, context.clone(), faults.clone());
+        Ok(Self::assemble(settings, context, connection, faults, None, blobs, Locks::memory()))
+    }
+
+    fn assemble(
+        settings: StoreSettings,
+        context: Arc<Context>,
+        connection: Connection,
+        faults: Option<Faults>,
+        queue: Option<mpsc::Sender<Job>>,
+        blobs: Blobs,
+        locks: Locks,
+    ) -> Self {
+        let (published, _) = broadcast::channel(settings.subscriber_events_max.max(1));
+        let patience = Duration::from_millis(settings.busy_ms_max);
+        let writer = Writer::new(connection, context.clone(), published.clone(), patience, faults.clone());
+        Self(Arc::new(Inner {
+            writer: Arc::new(writer),
+            queue,
+            published,
             idle: Mutex::new(Vec::new()),
+            readers: Arc::new(Semaphore::new(settings.readers_max.max(1))),
             settings,
             context,
-            jobs,
-            published,
-        })))
+            faults,
+            blobs,
+            locks,
+            heartbeat: Heartbeat::default(),
+        }))
     }
 
     /// Runs `f` in a write transaction and returns once its commit is on the disk. When `f` fails or panics, all it
-    /// wrote is undone. `f` runs on the writer's thread: it must not block on anything but the database. Dropping the
-    /// returned future does not take the transaction back.
+    /// wrote is undone. `f` runs on the writer's thread or, when no other transaction is in flight, on the caller's:
+    /// it must not block on anything but the database. Whoever drops the returned future early does not learn whether
+    /// the transaction took place.
     ///
     /// # Errors
     /// Those of `f`; those of the commit, as `E::from(StoreError)`.
@@ -136,16 +187,35 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        let Inner { writer, queue, .. } = &*self.0;
+        let in_flight = writer.announce();
         let (answer, answered) = oneshot::channel();
-        // An error of `send` only means that the caller has gone.
-        let job = writer::job(f, move |outcome| drop(answer.send(outcome)));
-        if self.0.jobs.send(job).await.is_err() {
-            return Err(self.closed().into());
+        let mut alone = in_flight.is_alone() && !writer.is_slow();
+        if alone && queue.is_some() {
+            // Others that are ready on the same thread get their turn first, so that they end up in one group.
+            tokio::task::yield_now().await;
+            alone = in_flight.is_alone();
+        }
+        let job = writer::job(f, move |outcome| {
+            drop(in_flight);
+            // An error of `send` only means that the caller has gone.
+            drop(answer.send(outcome));
+        });
+        if let Some(queue) = queue {
+            let waiting = if alone { writer.try_commit_here(job) } else { Some(job) };
+            if let Some(job) = waiting
+                && queue.send(job).await.is_err()
+            {
+                return Err(self.closed().into());
+            }
+        } else {
+            writer.commit_here(job);
         }
         answered.await.unwrap_or_else(|_| Err(self.closed().into()))
     }
 
-    /// Runs `f` on a snapshot of everything committed so far, beside the writer. `f` may block its thread.
+    /// Runs `f` on a snapshot of everything committed so far, beside the writer. `f` may block its thread; in memory,
+    /// where there is one connection, nothing is written meanwhile.
     ///
     /// # Errors
     /// Those of `f`; those of the database, as `E::from(StoreError)`.
@@ -154,13 +224,19 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        if let Some(faults) = &self.0.faults {
+            faults.check_alive(&self.0.context.path)?;
+        }
+        if self.0.queue.is_none() {
+            return self.0.read_here(f);
+        }
         let Ok(permit) = self.0.readers.clone().acquire_owned().await else {
             return Err(self.closed().into());
         };
         let inner = self.0.clone();
         // The permit goes along: a caller that stops waiting does not end the read.
         let reading = tokio::task::spawn_blocking(move || {
-            let outcome = inner.read_now(f);
+            let outcome = inner.read_beside(f);
             drop(permit);
             outcome
         });
@@ -183,16 +259,28 @@ impl Store {
         self.0.published.subscribe()
     }
 
-    /// The folder of the store.
+    /// Where it keeps what it is given.
     #[must_use]
-    pub fn dir(&self) -> &Path {
-        &self.0.settings.dir
+    pub fn place(&self) -> &Place {
+        &self.0.settings.place
     }
 
     /// The clock, randomness and id generator it was opened with.
     #[must_use]
     pub fn ambient(&self) -> &Ambient {
         &self.0.context.ambient
+    }
+
+    pub(crate) fn locks(&self) -> &Locks {
+        &self.0.locks
+    }
+
+    pub(crate) fn heartbeat(&self) -> &Heartbeat {
+        &self.0.heartbeat
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakStore {
+        WeakStore(Arc::downgrade(&self.0))
     }
 
     fn closed(&self) -> StoreError {
@@ -202,12 +290,22 @@ impl Store {
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("dir", &self.0.settings.dir).finish_non_exhaustive()
+        f.debug_struct("Store").field("place", &self.0.settings.place).finish_non_exhaustive()
     }
 }
 
 impl Inner {
-    fn read_now<T, E: From<StoreError>>(&self, f: impl FnOnce(&ReadTx<'_>) -> Result<T, E>) -> Result<T, E> {
+    /// Reads through the writer's connection, on this thread.
+    fn read_here<T, E: From<StoreError>>(&self, f: impl FnOnce(&ReadTx<'_>) -> Result<T, E>) -> Result<T, E> {
+        let connection = self.writer.seat();
+        let read = ReadTx { connection: &connection, context: &self.context, may_change: false };
+        // Unwind safety: nothing can have been written, and the connection has no transaction open.
+        catch_unwind(AssertUnwindSafe(|| f(&read)))
+            .unwrap_or_else(|panic| Err(StoreError::Panicked { message: writer::panic_message(&*panic) }.into()))
+    }
+
+    /// Reads through a connection of its own.
+    fn read_beside<T, E: From<StoreError>>(&self, f: impl FnOnce(&ReadTx<'_>) -> Result<T, E>) -> Result<T, E> {
         let path = &self.context.path;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
@@ -218,58 +316,12 @@ impl Inner {
                 connection
             }
         };
-        let begin = |sql| connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
-        begin("BEGIN").map_err(|error| from_sqlite(path, "BEGIN", error))?;
-        let outcome = f(&ReadTx { connection: &connection, context: &self.context });
+        writer::statement(&connection, path, "BEGIN")?;
+        let outcome = f(&ReadTx { connection: &connection, context: &self.context, may_change: false });
         // A connection whose snapshot does not end is closed rather than kept.
-        let ended = begin("ROLLBACK").is_ok();
-        if ended {
+        if writer::statement(&connection, path, "ROLLBACK").is_ok() {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
         }
         outcome
     }
-}
-
-fn connect(path: &Path, settings: &StoreSettings) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| from_sqlite(path, "open", error))?;
-    connection
-        .busy_timeout(Duration::from_millis(settings.busy_ms_max))
-        .map_err(|error| from_sqlite(path, "busy_timeout", error))?;
-    connection.set_prepared_statement_cache_capacity(256);
-    // FULL makes every commit survive a power cut: what was acknowledged stays.
-    for sql in [
-        "PRAGMA journal_mode = WAL",
-        "PRAGMA synchronous = FULL",
-        "PRAGMA foreign_keys = ON",
-        "SELECT count(*) FROM sqlite_schema",
-    ] {
-        pragma(&connection, path, sql)?;
-    }
-    Ok(connection)
-}
-
-/// Runs a statement that may or may not answer with rows.
-fn pragma(connection: &Connection, path: &Path, sql: &str) -> Result<(), StoreError> {
-    connection.execute_batch(sql).map_err(|error| from_sqlite(path, sql, error))
-}
-
-fn private_dir(dir: &Path) -> Result<(), StoreError> {
-    // A folder that exists keeps its mode: it may be shared on purpose, or be no folder of ours at all.
-    if dir.is_dir() {
-        return Ok(());
-    }
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| from_io(dir, error))
-}
-
-/// Opens the file, made with mode 0600 where it does not exist. SQLite gives its side files the same mode.
-pub(crate) fn private_file(path: &Path) -> Result<File, StoreError> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| from_io(path, error))
 }

@@ -1,6 +1,6 @@
 //! The two transaction types through which every crate reads and writes.
 //!
-//! It owns the running of statements; not when a transaction begins or ends (`writer`, `readers`).
+//! It owns the running of statements; not when a transaction begins or ends (`writer`, `store`).
 //! Invariant: code that holds a [`Tx`] does no other I/O, and nothing it wrote is visible before the commit.
 
 use std::{ops::Deref, path::PathBuf};
@@ -16,6 +16,7 @@ use crate::{
 /// What transactions know of their store.
 #[derive(Debug)]
 pub(crate) struct Context {
+    /// The database file; `:memory:` where there is none.
     pub(crate) path: PathBuf,
     pub(crate) ambient: Ambient,
 }
@@ -25,6 +26,8 @@ pub(crate) struct Context {
 pub struct ReadTx<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) context: &'a Context,
+    /// It belongs to a write transaction.
+    pub(crate) may_change: bool,
 }
 
 impl ReadTx<'_> {
@@ -89,6 +92,9 @@ impl ReadTx<'_> {
     ) -> Result<(), StoreError> {
         let wrong = |error| from_sqlite(&self.context.path, sql, error);
         let mut statement = self.connection.prepare_cached(sql).map_err(wrong)?;
+        if !self.may_change && !statement.readonly() {
+            return Err(StoreError::ReadOnly { sql: cut(sql) });
+        }
         let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(wrong)?;
         while let Some(row) = rows.next().map_err(wrong)? {
             if !f(&Row(row))? {
@@ -133,7 +139,7 @@ impl Tx<'_> {
     /// # Errors
     /// Those of the database; [`StoreError::Constraint`] leaves the transaction usable.
     pub fn execute(&mut self, sql: &str, params: &[Value]) -> Result<u64, StoreError> {
-        let ReadTx { connection, context } = self.read;
+        let ReadTx { connection, context, .. } = self.read;
         let changed = connection
             .prepare_cached(sql)
             .and_then(|mut statement| statement.execute(rusqlite::params_from_iter(params)));

@@ -261,8 +261,12 @@ impl FromValue for TimeMs {
 
 impl FromValue for Digest {
     const EXPECTED: &'static str = "a digest";
+    /// Printed, or as its 32 bytes.
     fn from_cell(cell: Cell<'_>) -> Option<Self> {
-        cell.text()?.parse().ok()
+        match cell.bytes() {
+            Some(bytes) => Some(Self::from(<[u8; 32]>::try_from(bytes).ok()?)),
+            None => cell.text()?.parse().ok(),
+        }
     }
 }
 

@@ -3,10 +3,16 @@
 #[cfg(test)]
 mod blobs;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod leases;
+#[cfg(test)]
+mod memory;
 #[cfg(test)]
 mod opening;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
 mod transactions;
+#[cfg(test)]
+mod writing;

@@ -1,5 +1,7 @@
 //! Commits, group commits, events, snapshots.
 
+use std::task::{Context, Waker};
+
 use longhaul_core::{EventDraft, Scope};
 use longhaul_store::{Store, StoreError, Tx, events, tasks, values};
 use serde_json::json;
@@ -19,31 +21,38 @@ async fn what_was_acknowledged_is_there_after_reopening() {
     assert_eq!(notes(&open(dir.path()).await).await, [1]);
 }
 
-type Outcome = tokio::task::JoinHandle<Result<(), StoreError>>;
+type Outcome = std::pin::Pin<Box<dyn Future<Output = Result<(), StoreError>>>>;
 
+/// A transaction that waits for the writer: its future has been polled once.
 fn queued(store: &Store, work: impl FnOnce(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static) -> Outcome {
     let store = store.clone();
-    tokio::spawn(async move { store.write(work).await })
+    let mut outcome: Outcome = Box::pin(async move { store.write(work).await });
+    let first = outcome.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(first.is_pending(), "{first:?}");
+    outcome
 }
 
-/// Runs these transactions as one group: the writer is held by another one until all of them are queued.
+/// Runs these transactions as one group: the writer is held by another one, on another thread, until all are queued.
 async fn as_one_group(store: &Store, group: impl FnOnce() -> Vec<Outcome>) -> Vec<Result<(), StoreError>> {
     let (go, wait) = std::sync::mpsc::channel();
     let (begun, has_begun) = tokio::sync::oneshot::channel();
-    let holder = queued(store, move |tx| {
-        begun.send(()).unwrap();
-        wait.recv().unwrap();
-        note(tx, 0)
+    let holder = std::thread::spawn({
+        let (store, runtime) = (store.clone(), tokio::runtime::Builder::new_current_thread().build().unwrap());
+        move || {
+            runtime.block_on(store.write(move |tx| {
+                begun.send(()).unwrap();
+                wait.recv().unwrap();
+                note(tx, 0)
+            }))
+        }
     });
     has_begun.await.unwrap();
     let group = group();
-    // On this single-threaded runtime every spawned task has run up to its queueing when this returns.
-    tokio::task::yield_now().await;
     go.send(()).unwrap();
-    holder.await.unwrap().unwrap();
+    holder.join().unwrap().unwrap();
     let mut outcomes = Vec::new();
     for outcome in group {
-        outcomes.push(outcome.await.unwrap());
+        outcomes.push(outcome.await);
     }
     outcomes
 }
