@@ -19,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Effect, NodeError, Resources, StepId,
     open::Earlier,
-    records::{Place, waits::NewWait},
+    pausing::Unanswered,
+    records::Place,
     run::{Journal, Run},
     step::STEP_NAME_CHARS_MAX,
 };
@@ -46,8 +47,6 @@ pub(crate) struct Asked {
     pub(crate) replayed: AtomicU64,
     /// Whether a step is being run at the moment.
     busy: AtomicBool,
-    /// Subgraphs begun so far.
-    pub(crate) frames: AtomicU32,
     notes: Mutex<Notes>,
 }
 
@@ -56,8 +55,8 @@ struct Notes {
     /// The first error that the node may not swallow.
     fatal: Option<NodeError>,
     at_close: Vec<AtClose>,
-    /// Waits that nobody has noted yet, those of subgraphs included.
-    waits: Vec<NewWait>,
+    /// What it waits for, its subgraphs included.
+    waits: Vec<Unanswered>,
     /// The last sign of life.
     alive_at: Option<Instant>,
 }
@@ -65,7 +64,7 @@ struct Notes {
 /// What a node that has ended leaves behind.
 pub(crate) struct Left {
     pub(crate) at_close: Vec<AtClose>,
-    pub(crate) waits: Vec<NewWait>,
+    pub(crate) waits: Vec<Unanswered>,
     pub(crate) fatal: Option<NodeError>,
 }
 
@@ -75,7 +74,6 @@ impl NodeContext {
             steps: AtomicU32::new(0),
             replayed: AtomicU64::new(0),
             busy: AtomicBool::new(false),
-            frames: AtomicU32::new(0),
             notes: Mutex::default(),
         };
         Self(Arc::new(Inner { run, place, attempt, earlier, asked }))
@@ -208,8 +206,8 @@ impl NodeContext {
         self.notes().alive_at
     }
 
-    pub(crate) fn add_wait(&self, wait: NewWait) {
-        self.notes().waits.push(wait);
+    pub(crate) fn add_waits(&self, waits: impl IntoIterator<Item = Unanswered>) {
+        self.notes().waits.extend(waits);
     }
 
     pub(crate) fn add_at_close(&self, commit: AtClose) {

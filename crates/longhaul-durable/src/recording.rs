@@ -20,6 +20,9 @@ use crate::{
     run::Journal,
 };
 
+type NoProbe<T> = std::future::Pending<Result<Probed<T>, StepError>>;
+type NoCommit<T> = fn(&mut Tx<'_>, &T) -> Result<(), StoreError>;
+
 impl NodeContext {
     /// Runs `work` and records its result; when it has been recorded before, `work` is never polled and the recorded
     /// result is returned. Steps are known by their order and name: both must follow from the state and from results
@@ -35,7 +38,7 @@ impl NodeContext {
         T: Serialize + DeserializeOwned + Send + 'static,
         F: Future<Output = Result<T, StepError>> + Send,
     {
-        self.any_step(name, effect, NO_PROBE, work, NO_COMMIT::<T>)
+        self.any_step(name, effect, None::<NoProbe<T>>, work, None::<NoCommit<T>>)
     }
 
     /// Like [`Self::step`]; `commit` adds rows and events to the transaction that records the result.
@@ -54,7 +57,7 @@ impl NodeContext {
         F: Future<Output = Result<T, StepError>> + Send,
         C: FnOnce(&mut Tx<'_>, &T) -> Result<(), StoreError> + Send + 'static,
     {
-        self.any_step(name, effect, NO_PROBE, work, Some(commit))
+        self.any_step(name, effect, None::<NoProbe<T>>, work, Some(commit))
     }
 
     /// Runs an act that must not happen twice ([`Effect::Once`]) of which one can find out whether it took place.
@@ -74,7 +77,7 @@ impl NodeContext {
         P: Future<Output = Result<Probed<T>, StepError>> + Send,
         F: Future<Output = Result<T, StepError>> + Send,
     {
-        self.any_step(name, Effect::Once, Some(probe), work, NO_COMMIT::<T>)
+        self.any_step(name, Effect::Once, Some(probe), work, None::<NoCommit<T>>)
     }
 
     fn any_step<T, P, F, C>(
