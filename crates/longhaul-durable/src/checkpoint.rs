@@ -27,7 +27,7 @@ pub(crate) fn seal_initial<S: GraphState>(initial: &S) -> Result<Sealed<S>, Dura
     let json = serde_json::to_string(initial).map_err(Arc::new)?;
     let state: S = serde_json::from_str(&json).map_err(Arc::new)?;
     let value = serde_json::to_value(&state).map_err(Arc::new)?;
-    limits::check_state(&value, S::APPEND_ONLY)?;
+    limits::check_state(&value, &limits::append_only::<S>())?;
     Ok(Sealed { state, json, digest: digest(value) })
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn seal_update<S: GraphState>(node: &str, state: &S, update: &S::Upda
     let mut state = state.clone();
     state.apply(serde_json::from_str(&json).map_err(unfit)?);
     let value = serde_json::to_value(&state).map_err(unfit)?;
-    limits::check_state(&value, S::APPEND_ONLY).map_err(refused)?;
+    limits::check_state(&value, &limits::append_only::<S>()).map_err(refused)?;
     Ok(Sealed { state, json, digest: digest(value) })
 }
 

@@ -5,7 +5,7 @@ use std::{error::Error, sync::Arc};
 use longhaul_core::{ExecutionId, ThreadId};
 use longhaul_store::{LeaseError, StoreError};
 
-use crate::{limits::LimitError, position::BranchError, step::StepId};
+use crate::{limits::LimitError, machine::RouteError, step::StepId};
 
 /// Why a node did not finish. Nothing of its superstep was closed; recorded steps stay recorded, and the next run tries
 /// again from the first step that is not.
@@ -114,12 +114,12 @@ pub enum NodeError {
     },
     /// The node's branch chose a node outside its targets.
     #[error(transparent)]
-    Branch(#[from] BranchError),
+    Route(#[from] RouteError),
     /// The run was not given a live object that the node needs.
-    #[error("the run was given no {type_name}: add it to its resources")]
+    #[error("the run was given no {resource}: add it to its resources")]
     MissingResource {
-        /// The Rust type.
-        type_name: &'static str,
+        /// Name and Rust type.
+        resource: String,
     },
     /// The node's code panicked.
     #[error("the code of the node panicked: {message}; this is a defect, please report it")]
@@ -184,7 +184,7 @@ pub enum DurableError {
     Limit(#[from] LimitError),
     /// The branch at the start chose a node outside its targets.
     #[error(transparent)]
-    Branch(#[from] BranchError),
+    Route(#[from] RouteError),
     /// The initial state cannot be written as JSON or read back.
     #[error("the initial state is not what its type can be written to and read from")]
     State(

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use crate::{
     DurableError, Execution, GraphState, PendingEffect, Runtime, Status, StepId,
     checkpoint::{self, Sealed},
-    position::{Next, Position},
+    machine::Position,
     records::{self, CheckpointRow, Form, Pen},
+    runtime::{next_of, position_of},
 };
 
 /// A moment of an execution to which one can return.
@@ -22,7 +23,7 @@ pub struct Checkpoint {
     /// The node whose run it closed.
     pub node: String,
     /// What comes next.
-    pub next: Next,
+    pub next: String,
     /// Digest of the state.
     pub digest: Digest,
     /// When it was committed.
@@ -91,7 +92,7 @@ impl Runtime {
                         execution: row.get(0)?,
                         superstep: row.get(1)?,
                         node: row.get(2)?,
-                        next: Next::parse(row.text(3)?),
+                        next: row.get(3)?,
                         digest: row.get(4)?,
                         at: row.get(5)?,
                     })
@@ -126,7 +127,7 @@ impl Runtime {
             id: ExecutionId::from_body(&self.ambient.ids.body()),
             scope: scope.clone(),
             thread: thread.clone(),
-            status: if position.next == Next::End { Status::Completed } else { Status::Stopped },
+            status: if position.frontier.is_empty() { Status::Completed } else { Status::Stopped },
             error: None,
             forked_from: Some(format!("{execution}@{superstep}")),
             started_at: now,
@@ -136,7 +137,7 @@ impl Runtime {
         let row = CheckpointRow {
             superstep,
             node: "fork".to_owned(),
-            next: position.next.as_str().to_owned(),
+            next: next_of(&position).to_owned(),
             form: Form::Full,
             data: json,
             digest,
@@ -244,7 +245,7 @@ impl Runtime {
         if let Some(asked) = superstep.filter(|asked| *asked != last.superstep) {
             return Err(missing(asked));
         }
-        let position = Position { superstep: last.superstep, next: Next::parse(&last.next) };
+        let position = position_of(last.superstep, &last.next);
         Ok((checkpoint::replay(execution, &rows)?, position))
     }
 }

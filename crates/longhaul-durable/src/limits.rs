@@ -18,6 +18,11 @@ pub struct LimitError {
     pub bytes_max: usize,
 }
 
+/// The fields that only grow.
+pub(crate) fn append_only<S: crate::GraphState>() -> Vec<&'static str> {
+    S::FIELDS.iter().filter(|field| field.reducer == crate::Reducer::Append).map(|field| field.name).collect()
+}
+
 /// Checks a whole state; `append_only` fields are limited by item.
 pub(crate) fn check_state(state: &Value, append_only: &[&str]) -> Result<(), LimitError> {
     let mut total = 0;

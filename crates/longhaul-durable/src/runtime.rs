@@ -17,9 +17,10 @@ use crate::{
     Status,
     checkpoint::{self, Sealed},
     context::{AtClose, Inner},
-    position::{Action, Next, Position, Signals},
+    flow::{Answer, Planned},
+    machine::{self, Action, Finished, Position, Signals},
     records::{self, CheckpointRow, Form, Pen},
-    shape::START,
+    shape::{END, START},
 };
 
 /// How a run behaves.
@@ -153,8 +154,8 @@ impl Runtime {
                 stop: options.stop_when.as_ref().is_some_and(|stop| stop(&run.state)),
                 supersteps_max: options.supersteps_max,
             };
-            let (superstep, node) = match run.position.plan(signals) {
-                Action::Run { superstep, node } => (superstep, node),
+            let (superstep, node) = match machine::plan(&run.position, signals) {
+                Action::Run(superstep) => (superstep, next_of(&run.position).to_owned()),
                 Action::Complete => return Ok(Outcome::Completed(run.state)),
                 Action::Stop => {
                     self.end(&run, Status::Stopped, None).await?;
@@ -218,7 +219,7 @@ impl Runtime {
         let first = CheckpointRow {
             superstep: 0,
             node: START.to_owned(),
-            next: position.next.as_str().to_owned(),
+            next: next_of(&position).to_owned(),
             form: Form::Full,
             data: json,
             digest,
@@ -326,7 +327,8 @@ impl Runtime {
         at_close: Vec<AtClose>,
     ) -> Result<Superstep<S>, DurableError> {
         let reduced = checkpoint::seal_update(node, &run.state, &update).and_then(|sealed| {
-            let position = graph.after(&run.position, node, &sealed.state)?;
+            let routes = graph.routes(node, &Default::default(), &sealed.state)?;
+            let position = machine::close(graph.shape(), &run.position, &[Finished { task: 0, routes }])?;
             Ok((sealed, position))
         });
         let (Sealed { state, json, digest }, position) = match reduced {
@@ -334,7 +336,7 @@ impl Runtime {
             Err(error) => return Ok(Superstep::Failed(error)),
         };
         let row = checkpoint_row(&position, node, json, digest);
-        let (pen, superstep, complete) = (run.pen.clone(), position.superstep, position.next == Next::End);
+        let (pen, superstep, complete) = (run.pen.clone(), position.superstep, position.frontier.is_empty());
         let written = self.store.write(move |tx| {
             pen.fenced(tx)?;
             for add in at_close {
@@ -364,6 +366,17 @@ impl Runtime {
     }
 }
 
+/// One node only: a place holder for the driving half, which keeps the whole frontier.
+pub(crate) fn next_of(position: &Position) -> &str {
+    position.frontier.first().map_or(END, |planned| &*planned.node)
+}
+
+/// The other way round.
+pub(crate) fn position_of(superstep: u64, next: &str) -> Position {
+    let frontier = if next == END { Vec::new() } else { vec![Planned { node: next.into(), input: None }] };
+    Position { superstep, frontier, ..Position::default() }
+}
+
 /// `harness 1 (3fa2b41c)`: two graphs of one version may still differ in shape.
 fn graph_name(name: &str, version: u32, fingerprint: &Digest) -> String {
     let hex = fingerprint.hex();
@@ -374,7 +387,7 @@ fn checkpoint_row(position: &Position, node: &str, json: String, digest: Digest)
     CheckpointRow {
         superstep: position.superstep,
         node: node.to_owned(),
-        next: position.next.as_str().to_owned(),
+        next: next_of(position).to_owned(),
         form: Form::Delta,
         data: json,
         digest,
@@ -389,8 +402,8 @@ async fn run_node<S: GraphState>(
 ) -> Result<S::Update, NodeError> {
     // Unwind safety: the node's copies of state and context are dropped with it.
     let call = AssertUnwindSafe(async {
-        match graph.run(node, context.clone(), state.clone()) {
-            Some(work) => work.await,
+        match graph.run(node, context.clone(), Arc::new(state.clone()), None) {
+            Some(work) => work.await.map(|Answer { mut updates, .. }| updates.remove(0)),
             // A checked graph leads only to its own nodes, and its fingerprint to no other graph's.
             None => Err(NodeError::Panicked { message: format!("there is no node {node}") }),
         }
