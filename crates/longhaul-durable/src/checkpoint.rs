@@ -144,13 +144,13 @@ fn updates_of<S: GraphState>(row: &CheckpointRow) -> Option<Vec<S::Update>> {
     if row.v == 1 {
         return parse(&row.data).map(|update| vec![update]);
     }
-    read_updates::<S>(&row.data)
+    read_updates::<S>(&row.data).ok()
 }
 
 /// The updates of a delta of this release: an array by task of arrays.
-pub(crate) fn read_updates<S: GraphState>(data: &str) -> Option<Vec<S::Update>> {
-    let by_task: Vec<Vec<S::Update>> = parse(data)?;
-    Some(by_task.into_iter().flatten().collect())
+pub(crate) fn read_updates<S: GraphState>(data: &str) -> Result<Vec<S::Update>, serde_json::Error> {
+    let by_task: Vec<Vec<S::Update>> = serde_json::from_str(data)?;
+    Ok(by_task.into_iter().flatten().collect())
 }
 
 /// Where a row says that its frame stands. Rows of version 1 name one node.

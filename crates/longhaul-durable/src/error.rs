@@ -5,7 +5,7 @@ use std::{error::Error, sync::Arc};
 use longhaul_core::{ExecutionId, ThreadId, TimeMs};
 use longhaul_store::{LeaseError, StoreError};
 
-use crate::{AnswerSchemaError, LimitError, RouteError, StepId, WaitId, WaitInfo, WaitStatus};
+use crate::{AnswerSchemaError, ConflictError, LimitError, RouteError, StepId, WaitId, WaitInfo, WaitStatus};
 
 /// Why a node did not finish. Nothing of its superstep was closed; recorded steps stay recorded, and the next run tries
 /// again from the first step that is not.
@@ -116,19 +116,13 @@ pub enum NodeError {
     #[error(transparent)]
     Route(#[from] RouteError),
     /// Two tasks of one superstep set the same field, of which only the last value is kept.
-    #[error(
-        "{first} and {second} both set {field} in superstep {superstep}, and only one value of it is kept: give the \
-         field a reducer, or let one of them set it"
-    )]
+    #[error("superstep {superstep} cannot be closed")]
     Conflict {
-        /// The field.
-        field: String,
         /// The superstep.
         superstep: u64,
-        /// The first task: `node (task 0)`.
-        first: String,
-        /// The second task.
-        second: String,
+        /// The field and the tasks.
+        #[source]
+        source: ConflictError,
     },
     /// The run was not given a live object that the node needs.
     #[error("the run was given no {resource}: add it to its resources")]

@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use longhaul_core::Digest;
 use longhaul_store::{ReadTx, StoreError};
 
 use crate::{
-    DurableError, Form, Graph, GraphState, NodeError, StopWhen,
+    DurableError, Form, Graph, GraphState, NodeContext, NodeError, StopWhen,
     checkpoint::{self, Replayed, Weight},
     limits,
     machine::{self, Action, Position, Signals},
@@ -122,7 +123,7 @@ pub(crate) fn begin<S: GraphState>(
     } else {
         let json = serde_json::to_string(&initial).map_err(Arc::new)?;
         let state: S = serde_json::from_str(&json).map_err(Arc::new)?;
-        limits::check_state(&state)?;
+        limits::check_whole(&state)?;
         (state, json, Form::Full)
     };
     let position = graph.start(&state)?;
@@ -198,5 +199,104 @@ impl<S: GraphState> Frame<S> {
             }
             recorded = true;
         }
+    }
+}
+
+/// What a subgraph came to.
+pub(crate) struct FrameEnd<C: GraphState> {
+    /// Its last state.
+    pub(crate) state: C,
+    /// The updates of all its tasks in the order in which they were applied; only if asked for.
+    pub(crate) updates: Vec<C::Update>,
+}
+
+impl NodeContext {
+    /// Runs a subgraph to its end inside this task; `keep_updates` asks for [`FrameEnd::updates`], and says that
+    /// `initial` is the state of the frame around it.
+    pub(crate) fn run_frame<C: GraphState>(
+        &self,
+        child: Graph<C>,
+        initial: C,
+        keep_updates: bool,
+    ) -> BoxFuture<'static, Result<FrameEnd<C>, NodeError>> {
+        let context = self.clone();
+        Box::pin(async move {
+            let frame = context.frame(child, initial, keep_updates).await;
+            let mut frame = frame.map_err(|source| context.fatal(in_frame(source)))?;
+            let end = frame.drive().await;
+            let LoopEnd { how, waits } = end.map_err(|source| context.fatal(in_frame(source)))?;
+            context.add_waits(waits);
+            match how {
+                How::Complete { .. } => frame.into_end(&context),
+                How::Suspended => Err(context.fatal(NodeError::Suspended)),
+                How::Stopped => Err(context.fatal(NodeError::Stopped)),
+                // The node around it is dropped for the same reason.
+                How::Cancelled => std::future::pending().await,
+                How::Exhausted => {
+                    let execution = context.execution().clone();
+                    let supersteps_max = context.0.run.supersteps_max;
+                    Err(context.fatal(in_frame(DurableError::Supersteps { execution, supersteps_max })))
+                }
+                How::Failed { error: error @ (NodeError::NeedsReconcile { .. } | NodeError::Store(_)), .. } => {
+                    Err(context.fatal(error))
+                }
+                How::Failed { node, superstep, error } => {
+                    Err(context.fatal(NodeError::Subgraph { node, superstep, source: Arc::new(error) }))
+                }
+            }
+        })
+    }
+
+    async fn frame<C: GraphState>(
+        &self,
+        graph: Graph<C>,
+        initial: C,
+        keep_updates: bool,
+    ) -> Result<Frame<C>, DurableError> {
+        let (run, ns) = (self.0.run.clone(), self.0.place.inner());
+        let mut kept = keep_updates.then(Vec::new);
+        if let Some(journal) = self.journal().filter(|_| self.0.earlier.resumed) {
+            let (pen, name) = (journal.pen.clone(), ns.clone());
+            let loaded = journal.store.read(move |read| Loaded::read(read, &pen, &name, keep_updates)).await?;
+            if let Some(Loaded { log, open }) = loaded
+                && let Some(mut replayed) =
+                    checkpoint::replay(self.execution(), &ns, &log, keep_updates.then(|| initial.clone()))?
+            {
+                if let Some(kept) = &mut kept {
+                    kept.append(&mut replayed.updates);
+                }
+                let role = Role::Inner { first: None, kept, last: Vec::new() };
+                return Ok(Frame::resumed(run, graph, ns, replayed, open, role));
+            }
+        }
+        let place = run.journal.as_ref().map(|_| (&run.execution, &*ns));
+        let beginning = begin(place, &graph, initial, keep_updates)?;
+        let first = beginning.row.clone();
+        let role = Role::Inner { first, kept, last: Vec::new() };
+        Ok(Frame::begun(run, graph, ns, beginning, role))
+    }
+}
+
+impl<C: GraphState> Frame<C> {
+    /// What the task around the frame gets; what belongs to the frame's last superstep is recorded with that task.
+    fn into_end(self, context: &NodeContext) -> Result<FrameEnd<C>, NodeError> {
+        let mut updates = Vec::new();
+        if let Role::Inner { kept, last, .. } = self.role {
+            for add in last {
+                context.add_at_close(add);
+            }
+            for data in kept.unwrap_or_default() {
+                let unfit = |source| NodeError::Update { node: context.node().to_owned(), source: Arc::new(source) };
+                updates.extend(checkpoint::read_updates::<C>(&data).map_err(unfit)?);
+            }
+        }
+        Ok(FrameEnd { state: Arc::unwrap_or_clone(self.state), updates })
+    }
+}
+
+fn in_frame(source: DurableError) -> NodeError {
+    match source {
+        DurableError::Store(error) => NodeError::Store(error),
+        source => NodeError::Frame { source: Arc::new(source) },
     }
 }

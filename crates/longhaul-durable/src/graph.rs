@@ -1,88 +1,170 @@
-//! A graph of typed state: nodes as code, edges and branches, checked when it is built.
+//! A graph of typed state: a checked shape together with its code.
 //!
-//! It owns the pairing of a shape with its code. Invariant: a [`Graph`] has passed every check of its shape, so the
-//! driver never meets a node that does not exist.
+//! It owns the pairing of the two and calls the code that nodes, branches and fan-outs are; when to call it is decided
+//! elsewhere. Invariant: a [`Graph`] has passed every check of its shape, so the driver never meets a node that does
+//! not exist.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    future::Future,
-    sync::Arc,
+    collections::BTreeMap,
+    error::Error,
+    fmt,
+    sync::{Arc, LazyLock},
 };
 
-use futures::future::{BoxFuture, FutureExt};
-use serde::{Serialize, de::DeserializeOwned};
+use futures::future::BoxFuture;
+use longhaul_core::Digest;
+use serde_json::Value;
 
 use crate::{
-    NodeContext, NodeError,
-    position::{BranchError, Position},
-    shape::{GraphError, START, Shape, Way, is_node_name},
+    GraphState, KeyId, NodeContext, NodeError, NodePolicy, Resources, RouteError,
+    flow::{self, Answer, Input, Planned, Route},
+    machine::{self, Position, Routes},
+    shape::{START, Shape},
 };
 
-/// The state that a graph works on. It is plain data: a live object in it does not compile.
-///
-/// A checkpoint stores the update, not the state; so [`Self::apply`] must be a pure function of both, and stay the same
-/// between releases that replay the same executions. Maps should be ordered ones.
-///
-/// ```compile_fail,E0277
-/// #[derive(Clone, serde::Serialize, serde::Deserialize)]
-/// struct State {
-///     browser: std::sync::Arc<std::process::Child>, // a live object is no data
-/// }
-/// ```
-pub trait GraphState: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
-    /// What a node changes.
-    type Update: Serialize + DeserializeOwned + Send + 'static;
+pub(crate) type NodeCode<S> = Arc<
+    dyn Fn(
+            NodeContext,
+            Arc<S>,
+            Option<Input>,
+        ) -> BoxFuture<'static, Result<Answer<<S as GraphState>::Update>, NodeError>>
+        + Send
+        + Sync,
+>;
+pub(crate) type BranchCode<S> = Arc<dyn Fn(&S) -> &'static str + Send + Sync>;
+pub(crate) type FanOutCode<S> = Arc<dyn Fn(&S) -> Vec<flow::Send> + Send + Sync>;
+pub(crate) type MigrationCode =
+    Arc<dyn Fn(&mut Value, &mut Position) -> Result<(), Box<dyn Error + Send + Sync>> + Send + Sync>;
 
-    /// Fields of the state that only ever grow by whole items. They do not count towards the size of the state; each
-    /// item is limited instead (invariant 5).
-    const APPEND_ONLY: &'static [&'static str] = &[];
-
-    /// Reduces an update into the state.
-    fn apply(&mut self, update: Self::Update);
+/// Code of one node, and of START, which has branches only.
+pub(crate) struct NodeParts<S: GraphState> {
+    pub(crate) run: Option<NodeCode<S>>,
+    pub(crate) branch: Option<BranchCode<S>>,
+    pub(crate) fan_out: Option<FanOutCode<S>>,
+    pub(crate) policy: Option<NodePolicy>,
+    pub(crate) requires: Vec<KeyId>,
 }
 
-type NodeCode<S> =
-    Arc<dyn Fn(NodeContext, S) -> BoxFuture<'static, Result<<S as GraphState>::Update, NodeError>> + Send + Sync>;
-type BranchCode<S> = Arc<dyn Fn(&S) -> &'static str + Send + Sync>;
-
-/// A checked graph. Cheap to clone.
-pub struct Graph<S: GraphState> {
-    shape: Arc<Shape>,
-    nodes: Arc<BTreeMap<String, NodeCode<S>>>,
-    branches: Arc<BTreeMap<String, BranchCode<S>>>,
-}
-
-impl<S: GraphState> Clone for Graph<S> {
-    fn clone(&self) -> Self {
-        Self { shape: self.shape.clone(), nodes: self.nodes.clone(), branches: self.branches.clone() }
+impl<S: GraphState> Default for NodeParts<S> {
+    fn default() -> Self {
+        Self { run: None, branch: None, fan_out: None, policy: None, requires: Vec::new() }
     }
 }
 
-impl<S: GraphState> std::fmt::Debug for Graph<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Graph").field("shape", &self.shape).finish_non_exhaustive()
+/// Which recorded executions a migration is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MigrateFrom {
+    /// Those begun with this version of the graph's state.
+    StateVersion(u32),
+    /// Those begun with a graph of this fingerprint.
+    Fingerprint(Digest),
+}
+
+impl From<u32> for MigrateFrom {
+    fn from(state_version: u32) -> Self {
+        Self::StateVersion(state_version)
+    }
+}
+
+impl From<Digest> for MigrateFrom {
+    fn from(fingerprint: Digest) -> Self {
+        Self::Fingerprint(fingerprint)
+    }
+}
+
+/// A node that needs a live object which the run was not given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingResource {
+    /// The node; inside a subgraph `outer>inner`.
+    pub node: String,
+    /// The object.
+    pub resource: KeyId,
+}
+
+pub(crate) struct Parts<S: GraphState> {
+    pub(crate) shape: Shape,
+    pub(crate) fingerprint: Digest,
+    pub(crate) state_version: u32,
+    pub(crate) nodes: BTreeMap<Arc<str>, NodeParts<S>>,
+    pub(crate) migrations: Vec<(MigrateFrom, MigrationCode)>,
+    /// Of the nodes of subgraphs.
+    pub(crate) required_inside: Vec<MissingResource>,
+}
+
+/// A checked graph. Cheap to clone.
+pub struct Graph<S: GraphState>(Arc<Parts<S>>);
+
+impl<S: GraphState> Clone for Graph<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: GraphState> fmt::Debug for Graph<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph").field("shape", &self.0.shape).finish_non_exhaustive()
     }
 }
 
 impl<S: GraphState> Graph<S> {
+    pub(crate) fn new(parts: Parts<S>) -> Self {
+        Self(Arc::new(parts))
+    }
+
     /// Nodes and ways, as plain data.
     #[must_use]
     pub fn shape(&self) -> &Shape {
-        &self.shape
+        &self.0.shape
+    }
+
+    /// [`Shape::fingerprint`], computed once.
+    #[must_use]
+    pub fn fingerprint(&self) -> &Digest {
+        &self.0.fingerprint
+    }
+
+    /// The version of the state's form, as said to [`crate::GraphBuilder::state_version`]; 1 if nothing was said.
+    #[must_use]
+    pub fn state_version(&self) -> u32 {
+        self.0.state_version
     }
 
     /// The graph as a Mermaid flow chart.
     #[must_use]
     pub fn to_mermaid(&self) -> String {
-        self.shape.to_mermaid()
+        self.0.shape.to_mermaid()
     }
 
-    pub(crate) fn start(&self, state: &S) -> Result<Position, BranchError> {
-        Position::start(&self.shape, self.choose(START, state))
+    /// The live objects that nodes need, as they declared, and that are not among these.
+    #[must_use]
+    pub fn missing_resources(&self, resources: &Resources) -> Vec<MissingResource> {
+        self.required().into_iter().filter(|required| !resources.has(&required.resource)).collect()
     }
 
-    pub(crate) fn after(&self, position: &Position, node: &str, state: &S) -> Result<Position, BranchError> {
-        position.after(&self.shape, node, self.choose(node, state))
+    pub(crate) fn required(&self) -> Vec<MissingResource> {
+        let of_node = |(name, node): (&Arc<str>, &NodeParts<S>)| {
+            let name = name.to_string();
+            node.requires.iter().map(|key| MissingResource { node: name.clone(), resource: *key }).collect::<Vec<_>>()
+        };
+        self.0.nodes.iter().flat_map(of_node).chain(self.0.required_inside.iter().cloned()).collect()
+    }
+
+    /// Where a frame of this graph begins.
+    pub(crate) fn start(&self, state: &S) -> Result<Position, RouteError> {
+        Ok(machine::start(&self.0.shape, &self.routes(START, &Route::default(), state)?))
+    }
+
+    /// Where a finished task of `node` leads, given what its answer said (`own`) and the state after all updates of
+    /// the superstep.
+    pub(crate) fn routes(&self, node: &str, own: &Route, state: &S) -> Result<Routes, RouteError> {
+        let (mut chosen, mut sent) = (None, Vec::new());
+        if let Some(parts) = self.0.nodes.get(node).filter(|_| own.is_empty()) {
+            chosen = parts.branch.as_ref().map(|branch| branch(state));
+            if let Some(fan_out) = &parts.fan_out {
+                sent = planned(node, fan_out(state))?;
+            }
+        }
+        self.0.shape.routes(node, own, chosen, sent)
     }
 
     /// The node's future, or nothing when there is no such node.
@@ -90,85 +172,33 @@ impl<S: GraphState> Graph<S> {
         &self,
         node: &str,
         context: NodeContext,
-        state: S,
-    ) -> Option<BoxFuture<'static, Result<S::Update, NodeError>>> {
-        self.nodes.get(node).map(|code| code(context, state))
+        state: Arc<S>,
+        input: Option<Input>,
+    ) -> Option<BoxFuture<'static, Result<Answer<S::Update>, NodeError>>> {
+        Some(self.0.nodes.get(node)?.run.as_ref()?(context, state, input))
     }
 
-    fn choose(&self, node: &str, state: &S) -> Option<&'static str> {
-        self.branches.get(node).map(|branch| branch(state))
+    /// The rules for a node.
+    pub(crate) fn policy(&self, node: &str) -> &NodePolicy {
+        static NONE: LazyLock<NodePolicy> = LazyLock::new(NodePolicy::default);
+        self.0.nodes.get(node).and_then(|node| node.policy.as_ref()).unwrap_or(&NONE)
+    }
+
+    /// The migration for executions that were begun so, if there is one; that for a fingerprint goes first.
+    pub(crate) fn migration(&self, fingerprint: &Digest, state_version: u32) -> Option<&MigrationCode> {
+        let find = |wanted: &MigrateFrom| {
+            self.0.migrations.iter().find(|(from, _)| from == wanted).map(|(_, migration)| migration)
+        };
+        find(&MigrateFrom::Fingerprint(fingerprint.clone())).or_else(|| find(&MigrateFrom::StateVersion(state_version)))
     }
 }
 
-/// Builds a [`Graph`]. Mistakes are collected and reported by [`GraphBuilder::build`].
-pub struct GraphBuilder<S: GraphState> {
-    shape: Shape,
-    nodes: BTreeMap<String, NodeCode<S>>,
-    branches: BTreeMap<String, BranchCode<S>>,
-    wrong: Option<GraphError>,
-}
-
-impl<S: GraphState> GraphBuilder<S> {
-    /// An empty graph. Raise the version when recorded executions can no longer be replayed by the graph's code.
-    #[must_use]
-    pub fn new(name: &str, version: u32) -> Self {
-        Self {
-            shape: Shape { name: name.to_owned(), version, nodes: BTreeSet::new(), ways: BTreeMap::new() },
-            nodes: BTreeMap::new(),
-            branches: BTreeMap::new(),
-            wrong: None,
-        }
-    }
-
-    /// A node. After a crash its code runs again from its top; its recorded steps return what they returned.
-    #[must_use]
-    pub fn node<F, R>(mut self, name: &str, code: F) -> Self
-    where
-        F: Fn(NodeContext, S) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<S::Update, NodeError>> + Send + 'static,
-    {
-        if !is_node_name(name) {
-            self.wrong.get_or_insert(GraphError::Name { node: name.to_owned() });
-        }
-        if !self.shape.nodes.insert(name.to_owned()) {
-            self.wrong.get_or_insert(GraphError::Duplicate { node: name.to_owned() });
-        }
-        self.nodes.insert(name.to_owned(), Arc::new(move |context, state| code(context, state).boxed()));
-        self
-    }
-
-    /// Always goes from one node to another. [`START`] and [`crate::END`] are the outer ends.
-    #[must_use]
-    pub fn edge(self, from: &str, to: &str) -> Self {
-        self.way(from, Way::Edge(to.to_owned()))
-    }
-
-    /// Goes to one of `targets`, as `choose` says of the state after the node. `choose` must depend on nothing else.
-    #[must_use]
-    pub fn branch<F>(mut self, from: &str, targets: &[&str], choose: F) -> Self
-    where
-        F: Fn(&S) -> &'static str + Send + Sync + 'static,
-    {
-        self.branches.insert(from.to_owned(), Arc::new(choose));
-        self.way(from, Way::Branch(targets.iter().map(|target| (*target).to_owned()).collect()))
-    }
-
-    /// Checks the graph.
-    ///
-    /// # Errors
-    /// The first mistake: an unknown, unreachable or doubly defined node, a missing way out, no way to the end.
-    pub fn build(self) -> Result<Graph<S>, GraphError> {
-        if let Some(wrong) = self.wrong {
-            return Err(wrong);
-        }
-        self.shape.check()?;
-        Ok(Graph { shape: Arc::new(self.shape), nodes: Arc::new(self.nodes), branches: Arc::new(self.branches) })
-    }
-
-    fn way(mut self, from: &str, way: Way) -> Self {
-        if self.shape.ways.insert(from.to_owned(), way).is_some() {
-            self.wrong.get_or_insert(GraphError::TwoWaysOut { node: from.to_owned() });
-        }
-        self
-    }
+/// What a fan-out or an answer sends, as tasks.
+pub(crate) fn planned(node: &str, sends: Vec<flow::Send>) -> Result<Vec<Planned>, RouteError> {
+    let unfit = |(target, source): (Arc<str>, _)| RouteError::Input {
+        node: node.to_owned(),
+        target: target.to_string(),
+        source,
+    };
+    sends.into_iter().map(|send| send.planned().map_err(unfit)).collect()
 }

@@ -46,31 +46,62 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+mod active;
+mod answer_schema;
+mod answering;
+mod beginning;
+mod builder;
+mod cancelling;
+mod check;
 mod checkpoint;
 mod context;
+mod ending;
 mod error;
+mod flow;
+mod frame;
 mod graph;
 mod history;
 mod limits;
-mod position;
+mod machine;
+mod mermaid;
+mod open;
+mod pausing;
+mod policy;
 mod progress;
+mod recording;
 mod records;
 mod resources;
+mod run;
 mod runtime;
 mod schema;
 mod shape;
+mod state;
 mod step;
+mod superstep;
+mod task;
+mod waits;
 
+pub use answer_schema::AnswerSchemaError;
+pub use builder::GraphBuilder;
+pub use check::GraphError;
 pub use context::NodeContext;
 pub use error::{DurableError, NodeError};
-pub use graph::{Graph, GraphBuilder, GraphState};
+pub use flow::{Flow, Input, Planned, Route, Send};
+pub use graph::{Graph, MigrateFrom, MissingResource};
 pub use history::{Checkpoint, Settlement};
 pub use limits::LimitError;
-pub use position::{Action, BranchError, Next, Position, Signals};
+pub use machine::{Action, Finished, Position, RouteError, Routes, Signals, close, plan, start};
+pub use policy::{CacheKey, NodePolicy, Retry};
 pub use progress::{News, Progress};
-pub use records::{Execution, PendingEffect, Status};
-pub use resources::Resources;
+pub use records::{
+    checkpoints::Form,
+    effects::PendingEffect,
+    executions::{CancelRequest, Execution, Status},
+};
+pub use resources::{Key, KeyId, Resources};
 pub use runtime::{Outcome, RunOptions, Runtime, StopWhen};
 pub use schema::MIGRATIONS;
-pub use shape::{END, GraphError, START, Shape, Way};
-pub use step::{Effect, StepError, StepId, StepIdError};
+pub use shape::{Child, END, NodeShape, START, Shape, Way, Ways};
+pub use state::{ConflictError, Field, GraphState, Reducer};
+pub use step::{Effect, Probed, StepError, StepId, StepIdError};
+pub use waits::{Answer, Continued, GivenAnswer, Wait, WaitId, WaitIdError, WaitInfo, WaitKind, WaitStatus};

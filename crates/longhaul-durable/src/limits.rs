@@ -18,6 +18,22 @@ pub struct LimitError {
     pub bytes_max: usize,
 }
 
+/// Checks a whole state.
+pub(crate) fn check_whole<S: crate::GraphState>(state: &S) -> Result<usize, LimitError> {
+    let value = serde_json::to_value(state).unwrap_or_default();
+    check_state(&value, &append_only::<S>()).map(|()| 0)
+}
+
+/// Checks a state at the close of a superstep.
+pub(crate) fn check_close<S: crate::GraphState>(state: &S) -> Result<usize, LimitError> {
+    check_whole(state)
+}
+
+/// The fields that only grow.
+pub(crate) fn append_only<S: crate::GraphState>() -> Vec<&'static str> {
+    S::FIELDS.iter().filter(|field| field.reducer == crate::Reducer::Append).map(|field| field.name).collect()
+}
+
 /// Checks a whole state; `append_only` fields are limited by item.
 pub(crate) fn check_state(state: &Value, append_only: &[&str]) -> Result<(), LimitError> {
     let mut total = 0;

@@ -19,6 +19,8 @@ use crate::{
 /// Everything recorded of one open superstep.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Open {
+    /// Which; 0 where there is none.
+    superstep: u64,
     pub(crate) done: BTreeMap<u32, DoneTask>,
     by_task: BTreeMap<u32, BTreeMap<u32, Recorded>>,
     /// Task and ordinal of acts of unknown outcome.
@@ -65,10 +67,16 @@ impl Open {
         let pending = effects::pending(read, tenant, execution)?;
         let here = pending.iter().map(|effect| &effect.step).filter(|step| step.ns == ns && step.superstep == superstep);
         Ok(Self {
+            superstep,
             done: tasks::of_superstep(read, tenant, execution, ns, superstep)?,
             by_task,
             pending: here.map(|step| (step.task, step.ordinal)).collect(),
         })
+    }
+
+    /// Whether it is about this superstep.
+    pub(crate) fn is_of(&self, superstep: u64) -> bool {
+        self.superstep == superstep
     }
 
     /// Takes out what one task finds.

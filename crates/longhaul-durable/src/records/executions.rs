@@ -1,7 +1,7 @@
 //! The rows of executions.
 
 use longhaul_core::{Digest, EventDraft, ExecutionId, Scope, TaskScope, ThreadId, TimeMs};
-use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
+use longhaul_store::{ReadTx, Row, StoreError, Tx, give_back, values};
 use serde_json::json;
 
 use super::{Pen, V};
@@ -222,6 +222,12 @@ pub(crate) fn is_to_be_cancelled(read: &ReadTx<'_>, pen: &Pen) -> Result<bool, S
 }
 
 impl Pen {
+    /// Says that the execution is complete, and gives the thread back.
+    pub(crate) fn complete(&self, tx: &mut Tx<'_>, superstep: u64) -> Result<(), StoreError> {
+        self.set_status(tx, Status::Completed, None, "execution.completed", superstep)?;
+        give_back(tx, self.token())
+    }
+
     /// Says how the execution is, with the event for it.
     pub(crate) fn set_status(
         &self,

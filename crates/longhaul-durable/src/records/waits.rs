@@ -122,6 +122,20 @@ pub(crate) fn by_id(read: &ReadTx<'_>, tenant: &TenantId, id: &WaitId) -> Result
     )
 }
 
+/// The wait of an execution that this request answered.
+pub(crate) fn by_request(
+    read: &ReadTx<'_>,
+    tenant: &TenantId,
+    execution: &ExecutionId,
+    request_id: &str,
+) -> Result<Option<WaitInfo>, StoreError> {
+    read.query_optional(
+        &format!("{COLUMNS} WHERE tenant_id = ?1 AND execution_id = ?2 AND request_id = ?3"),
+        &values![tenant, execution, request_id],
+        info,
+    )
+}
+
 /// The waits of an execution that nobody has answered, oldest first.
 pub(crate) fn open(
     read: &ReadTx<'_>,

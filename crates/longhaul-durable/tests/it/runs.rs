@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use longhaul_core::Scope;
 use longhaul_durable::{
-    DurableError, END, Effect, Graph, GraphBuilder, GraphState, News, Outcome, Resources, RunOptions, START, Status,
+    DurableError, END, Effect, Field, Graph, GraphBuilder, GraphState, News, Outcome, Reducer, Resources, RunOptions,
+    START, Status,
 };
 use longhaul_store::{LeaseError, StoreError};
 use proptest::prelude::*;
@@ -17,7 +18,7 @@ use crate::support::{Done, Words, completed, failure, scope, thread, world};
 fn weaving(done: &Done, before_each: Arc<dyn Fn() + Send + Sync>) -> Graph<Words> {
     let node = |name: &'static str| {
         let (done, before_each) = (done.clone(), before_each.clone());
-        move |ctx: longhaul_durable::NodeContext, state: Words| {
+        move |ctx: longhaul_durable::NodeContext, state: Arc<Words>| {
             let (done, before_each) = (done.clone(), before_each.clone());
             async move {
                 let mut words = Vec::new();
@@ -152,7 +153,7 @@ async fn a_run_that_was_taken_over_commits_nothing_more() {
     let run = world.runtime.run(&graph, &scope(), &thread(), Words::default(), RunOptions::default()).await;
     assert!(matches!(&run, Err(DurableError::Store(StoreError::LeaseLost { .. }))), "{run:?}");
     assert_eq!(world.recorded().await, ["work/1/mine#1"]);
-    assert_eq!(world.kinds().await, ["execution.started", "step.recorded"]);
+    assert_eq!(world.kinds().await, ["execution.started"]);
 }
 
 #[tokio::test]
@@ -210,7 +211,7 @@ struct Page {
 
 impl GraphState for Page {
     type Update = (Option<String>, String);
-    const APPEND_ONLY: &'static [&'static str] = &["log"];
+    const FIELDS: &'static [Field] = &[Field { name: "log", reducer: Reducer::Append }];
     fn apply(&mut self, (line, note): Self::Update) {
         self.log.extend(line);
         self.note = note;

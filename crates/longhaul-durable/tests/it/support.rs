@@ -31,6 +31,9 @@ impl GraphState for Words {
     }
 }
 
+/// The state of a node, to be changed.
+pub(crate) type Seen = Arc<Words>;
+
 /// Rows of "another crate".
 pub(crate) const NOTES: Migrations = Migrations {
     component: "notes",
@@ -100,7 +103,7 @@ impl World {
             .read(|read| {
                 read.query(
                     "SELECT node || '/' || superstep || '/' || name || '#' || ordinal FROM steps
-                     ORDER BY superstep, ordinal",
+                     ORDER BY ns, superstep, task, ordinal",
                     &[],
                     |row| row.get(0),
                 )
