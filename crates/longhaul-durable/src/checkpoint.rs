@@ -27,7 +27,7 @@ pub(crate) fn seal_initial<S: GraphState>(initial: &S) -> Result<Sealed<S>, Dura
     let json = serde_json::to_string(initial).map_err(Arc::new)?;
     let state: S = serde_json::from_str(&json).map_err(Arc::new)?;
     let value = serde_json::to_value(&state).map_err(Arc::new)?;
-    limits::check_state(&value, &limits::append_only::<S>())?;
+    limits::check_state(&state)?;
     Ok(Sealed { state, json, digest: digest(value) })
 }
 
@@ -35,11 +35,11 @@ pub(crate) fn seal_update<S: GraphState>(node: &str, state: &S, update: &S::Upda
     let unfit = |source| NodeError::Update { node: node.to_owned(), source: Arc::new(source) };
     let refused = |source| NodeError::Limit { node: node.to_owned(), source };
     let json = serde_json::to_string(update).map_err(unfit)?;
-    limits::check_update(&json).map_err(refused)?;
+    limits::check_update::<S>(update).map_err(refused)?;
     let mut state = state.clone();
     state.apply(serde_json::from_str(&json).map_err(unfit)?);
     let value = serde_json::to_value(&state).map_err(unfit)?;
-    limits::check_state(&value, &limits::append_only::<S>()).map_err(refused)?;
+    limits::check_close(&state).map_err(refused)?;
     Ok(Sealed { state, json, digest: digest(value) })
 }
 

@@ -57,6 +57,7 @@ mod graph;
 mod history;
 mod limits;
 mod machine;
+mod measure;
 mod mermaid;
 mod policy;
 mod progress;
