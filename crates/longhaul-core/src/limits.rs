@@ -6,6 +6,12 @@ pub const ID_BODY_CHARS_MAX: usize = 64;
 pub const STATE_LEAF_BYTES_MAX: usize = 64 * 1024;
 /// Largest state outside append-only fields, and the most one superstep may write (invariant 5).
 pub const STATE_BYTES_MAX: usize = 256 * 1024;
+/// Most items of an append-only field of a state.
+pub const STATE_APPEND_ITEMS_MAX: usize = 1_000_000;
+/// Most tasks that one task may start at once by sending to them.
+pub const SUPERSTEP_TASKS_MAX: usize = 10_000;
+/// Most bytes of inputs that one task may send; each single input is limited like a leaf of the state.
+pub const INPUTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Largest recorded result of a step. Above it the step must keep the content in the workspace and return a ref.
 pub const STEP_RESULT_BYTES_MAX: usize = 1024 * 1024;
 /// Largest data part of one event.

@@ -30,12 +30,8 @@ impl Runtime {
         request_id: &str,
         actor: &str,
     ) -> Result<Continued, DurableError> {
-        let answer = GivenAnswer {
-            wait: wait.clone(),
-            value,
-            request_id: request_id.to_owned(),
-            actor: actor.to_owned(),
-        };
+        let answer =
+            GivenAnswer { wait: wait.clone(), value, request_id: request_id.to_owned(), actor: actor.to_owned() };
         let scope = scope.clone();
         // The attempt is noted also when it is refused.
         self.store()?.write(move |tx| accept(tx, &scope, &answer)).await?

@@ -17,13 +17,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`DurableError::Store`].
-    pub async fn cancel(
-        &self,
-        scope: &Scope,
-        thread: &ThreadId,
-        by: &str,
-        reason: &str,
-    ) -> Result<bool, DurableError> {
+    pub async fn cancel(&self, scope: &Scope, thread: &ThreadId, by: &str, reason: &str) -> Result<bool, DurableError> {
         let store = self.store()?;
         let (of, name, by, reason) = (scope.clone(), thread.clone(), by.to_owned(), reason.to_owned());
         let requested = store.write(move |tx| {

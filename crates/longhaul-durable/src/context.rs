@@ -219,14 +219,13 @@ impl NodeContext {
         let mut notes = std::mem::take(&mut *self.notes());
         if notes.fatal.is_none() {
             let count = self.0.asked.steps.load(Ordering::Relaxed);
-            notes.fatal = self.0.earlier.recorded.range(count + 1..).next().map(|(ordinal, recorded)| {
-                NodeError::ReplayShort {
+            notes.fatal =
+                self.0.earlier.recorded.range(count + 1..).next().map(|(ordinal, recorded)| NodeError::ReplayShort {
                     node: self.0.place.node.to_string(),
                     superstep: self.0.place.superstep,
                     ordinal: *ordinal,
                     recorded: recorded.name().to_owned(),
-                }
-            });
+                });
         }
         Left { at_close: notes.at_close, waits: notes.waits, fatal: notes.fatal }
     }

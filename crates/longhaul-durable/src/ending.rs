@@ -82,10 +82,7 @@ impl<S: GraphState> Frame<S> {
     }
 
     pub(crate) fn exhausted(&self) -> DurableError {
-        DurableError::Supersteps {
-            execution: self.run.execution.clone(),
-            supersteps_max: self.run.supersteps_max,
-        }
+        DurableError::Supersteps { execution: self.run.execution.clone(), supersteps_max: self.run.supersteps_max }
     }
 
     fn take_state(&mut self) -> S {

@@ -123,20 +123,13 @@ pub(crate) fn begin<S: GraphState>(
     } else {
         let json = serde_json::to_string(&initial).map_err(Arc::new)?;
         let state: S = serde_json::from_str(&json).map_err(Arc::new)?;
-        limits::check_whole(&state)?;
+        limits::check_state::<S>(&state)?;
         (state, json, Form::Full)
     };
     let position = graph.start(&state)?;
     let frontier = serde_json::to_string(&position).map_err(Arc::new)?;
     let chain = checkpoint::chain_next(&checkpoint::chain_start(execution, ns), form, &data, &frontier);
-    let row = NewCheckpoint {
-        superstep: 0,
-        nodes: START.to_owned(),
-        frontier,
-        form,
-        data,
-        chain: *chain.as_bytes(),
-    };
+    let row = NewCheckpoint { superstep: 0, nodes: START.to_owned(), frontier, form, data, chain: *chain.as_bytes() };
     Ok(Beginning { state, position, row: Some(row) })
 }
 
@@ -183,8 +176,7 @@ impl<S: GraphState> Frame<S> {
         loop {
             let signals = Signals {
                 cancelled: self.run.cancel.is_cancelled(),
-                stop: self.run.stopping.is_cancelled()
-                    || self.stop_when.as_ref().is_some_and(|stop| stop(&self.state)),
+                stop: self.run.stopping.is_cancelled() || self.stop_when.as_ref().is_some_and(|stop| stop(&self.state)),
                 supersteps_max: self.run.supersteps_max,
             };
             let superstep = match machine::plan(&self.position, signals) {

@@ -113,9 +113,7 @@ impl Runtime {
         let checkpoint = |(execution, nodes, row, at): (ExecutionId, Vec<String>, CheckpointRow, TimeMs)| {
             let (superstep, position) = (row.superstep, checkpoint::position_of(&row));
             match (position, checkpoint::digest_of(&row)) {
-                (Some(position), Some(digest)) => {
-                    Ok(Checkpoint { execution, superstep, nodes, position, digest, at })
-                }
+                (Some(position), Some(digest)) => Ok(Checkpoint { execution, superstep, nodes, position, digest, at }),
                 (_, _) => Err(DurableError::Damaged { execution, ns: String::new(), superstep }),
             }
         };
@@ -137,7 +135,7 @@ impl Runtime {
     ) -> Result<Execution, DurableError> {
         let origin = self.execution(&scope.scope, execution).await?;
         let Replayed { state, position, .. } = self.load::<S>(&scope.scope, execution, Some(superstep)).await?;
-        limits::check_whole(&state)?;
+        limits::check_state::<S>(&state)?;
         let data = serde_json::to_string(&state).map_err(Arc::new)?;
         let lease = Lease::acquire(self.store()?, &scope.scope, thread, self.lease_ttl).await?;
         if self.find(&scope.scope, thread).await?.is_some() {

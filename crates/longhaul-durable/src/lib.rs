@@ -63,6 +63,7 @@ mod graph;
 mod history;
 mod limits;
 mod machine;
+mod measure;
 mod mermaid;
 mod open;
 mod pausing;

@@ -1,124 +1,101 @@
-//! Invariant 5: state holds no large content. Measured on the JSON that is stored.
+//! Invariant 5: state holds no large content. What is allowed, and what a value takes.
+//!
+//! It owns the words for too much; how a value is measured is in `measure`. Sizes are those of the JSON that is stored,
+//! give or take the escapes of its strings.
 
-use longhaul_core::limits::{STATE_BYTES_MAX, STATE_LEAF_BYTES_MAX};
-use serde_json::Value;
+use longhaul_core::limits::{
+    INPUTS_BYTES_MAX, STATE_APPEND_ITEMS_MAX, STATE_BYTES_MAX, STATE_LEAF_BYTES_MAX, SUPERSTEP_TASKS_MAX,
+};
 
-/// Something in the state, or in an update to it, is too large.
+use crate::{
+    Field, GraphState, Planned, Reducer,
+    measure::{self, Items},
+};
+
+/// Something in the state, in an update to it or among the inputs of tasks is too large.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{path} takes {bytes} bytes, at most {bytes_max} are allowed: keep the content as a record or blob and only its \
-     reference here"
-)]
-pub struct LimitError {
-    /// Where: `state.features[3].notes`, `state`, `update`.
-    pub path: String,
-    /// Its size as JSON.
-    pub bytes: usize,
-    /// The limit.
-    pub bytes_max: usize,
+pub enum LimitError {
+    /// It takes too many bytes.
+    #[error(
+        "{path} takes {bytes} bytes, at most {bytes_max} are allowed: keep the content as a record or blob and only \
+         its reference here"
+    )]
+    Bytes {
+        /// Where: `state.features[3].notes`, `state`, `update.lines[0]`, `input of work`.
+        path: String,
+        /// Its size as JSON.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// It has too many items.
+    #[error("{path} has {items} items, at most {items_max} are allowed: keep the older ones as records")]
+    Items {
+        /// Where: `state.messages`, `tasks`.
+        path: String,
+        /// How many.
+        items: usize,
+        /// The limit.
+        items_max: usize,
+    },
 }
 
-/// Checks a whole state.
-pub(crate) fn check_whole<S: crate::GraphState>(state: &S) -> Result<usize, LimitError> {
-    let value = serde_json::to_value(state).unwrap_or_default();
-    check_state(&value, &append_only::<S>()).map(|()| 0)
+/// Checks a whole state, every item of its append fields too: takes time in proportion to its size.
+pub(crate) fn check_state<S: GraphState>(state: &S) -> Result<usize, LimitError> {
+    let bytes = measure::fields(state, "state", S::FIELDS, Items::Each)?;
+    within("state", bytes, STATE_BYTES_MAX)
 }
 
-/// Checks a state at the close of a superstep.
-pub(crate) fn check_close<S: crate::GraphState>(state: &S) -> Result<usize, LimitError> {
-    check_whole(state)
+/// Checks a state after a superstep: of append fields only how many items they have, for what was appended has been
+/// checked with the update. Gives the bytes outside them.
+pub(crate) fn check_close<S: GraphState>(state: &S) -> Result<usize, LimitError> {
+    let bytes = measure::fields(state, "state", S::FIELDS, Items::Count)?;
+    within("state", bytes, STATE_BYTES_MAX)
 }
 
-/// The fields that only grow.
-pub(crate) fn append_only<S: crate::GraphState>() -> Vec<&'static str> {
-    S::FIELDS.iter().filter(|field| field.reducer == crate::Reducer::Append).map(|field| field.name).collect()
+/// Checks one update and gives its bytes. What is appended is found by the names of its fields, which are those of the
+/// state where the update is derived.
+pub(crate) fn check_update<S: GraphState>(update: &S::Update) -> Result<usize, LimitError> {
+    let bytes = measure::fields(update, "update", S::FIELDS, Items::EachCounted)?;
+    within("update", bytes, STATE_BYTES_MAX)
 }
 
-/// Checks a whole state; `append_only` fields are limited by item.
-pub(crate) fn check_state(state: &Value, append_only: &[&str]) -> Result<(), LimitError> {
+/// Checks what one task writes, all its updates together.
+pub(crate) fn check_written(bytes: usize) -> Result<usize, LimitError> {
+    within("what the task writes", bytes, STATE_BYTES_MAX)
+}
+
+/// Checks the inputs that one task sends.
+pub(crate) fn check_sends(sends: &[Planned]) -> Result<(), LimitError> {
+    if sends.len() > SUPERSTEP_TASKS_MAX {
+        let (path, items) = ("what is sent".to_owned(), sends.len());
+        return Err(LimitError::Items { path, items, items_max: SUPERSTEP_TASKS_MAX });
+    }
     let mut total = 0;
-    if let Value::Object(fields) = state {
-        for (name, field) in fields {
-            let path = format!("state.{name}");
-            if append_only.contains(&name.as_str()) {
-                check_items(field, &path)?;
-            } else {
-                total += name.len() + 4 + measure(field, &path)?;
-            }
+    for send in sends {
+        let bytes = send.input.as_ref().map_or(0, |input| input.json().len());
+        if bytes > STATE_LEAF_BYTES_MAX {
+            within(&format!("the input of {}", send.node), bytes, STATE_LEAF_BYTES_MAX)?;
         }
-    } else {
-        total = measure(state, "state")?;
+        total += bytes;
     }
-    within("state", total, STATE_BYTES_MAX)
+    within("what is sent", total, INPUTS_BYTES_MAX).map(drop)
 }
 
-/// Checks what one superstep writes.
-pub(crate) fn check_update(json: &str) -> Result<(), LimitError> {
-    within("update", json.len(), STATE_BYTES_MAX)
+pub(crate) fn within(path: &str, bytes: usize, bytes_max: usize) -> Result<usize, LimitError> {
+    if bytes <= bytes_max { Ok(bytes) } else { Err(LimitError::Bytes { path: path.to_owned(), bytes, bytes_max }) }
 }
 
-fn check_items(field: &Value, path: &str) -> Result<(), LimitError> {
-    let Value::Array(items) = field else {
-        return measure(field, path).map(drop);
-    };
-    for (n, item) in items.iter().enumerate() {
-        let path = format!("{path}[{n}]");
-        let bytes = measure(item, &path)?;
-        within(&path, bytes, STATE_LEAF_BYTES_MAX)?;
-    }
-    Ok(())
+pub(crate) fn count_within(items: usize) -> Result<(), LimitError> {
+    let items_max = STATE_APPEND_ITEMS_MAX;
+    if items <= items_max { Ok(()) } else { Err(LimitError::Items { path: String::new(), items, items_max }) }
 }
 
-/// The size of a value as JSON, give or take the escapes of its strings; every leaf within it is checked.
-fn measure(value: &Value, path: &str) -> Result<usize, LimitError> {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(8),
-        Value::String(text) => {
-            let bytes = text.len() + 2;
-            within(path, bytes, STATE_LEAF_BYTES_MAX)?;
-            Ok(bytes)
-        }
-        Value::Array(items) => {
-            let sizes = items.iter().enumerate().map(|(n, item)| Ok(1 + measure(item, &format!("{path}[{n}]"))?));
-            sizes.sum::<Result<usize, _>>().map(|bytes| bytes + 2)
-        }
-        Value::Object(fields) => {
-            let sizes =
-                fields.iter().map(|(name, field)| Ok(name.len() + 4 + measure(field, &format!("{path}.{name}"))?));
-            sizes.sum::<Result<usize, _>>().map(|bytes| bytes + 2)
-        }
-    }
-}
-
-fn within(path: &str, bytes: usize, bytes_max: usize) -> Result<(), LimitError> {
-    if bytes <= bytes_max { Ok(()) } else { Err(LimitError { path: path.to_owned(), bytes, bytes_max }) }
+/// Whether a field of this name grows by items; a derived update writes the value that replaces a field as `=name`.
+pub(crate) fn grows(fields: &[Field], name: &str) -> bool {
+    let name = name.strip_prefix('=').unwrap_or(name);
+    fields.iter().any(|field| field.reducer == Reducer::Append && field.name == name)
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn path_of(state: &Value, append_only: &[&str]) -> Option<String> {
-        check_state(state, append_only).err().map(|error| error.path)
-    }
-
-    #[test]
-    fn the_path_to_what_is_too_large_is_named() {
-        let large = "x".repeat(STATE_LEAF_BYTES_MAX);
-        assert_eq!(path_of(&json!({"a": [1, {"b": large}]}), &[]).unwrap(), "state.a[1].b");
-        assert_eq!(path_of(&json!({"a": [1, {"b": large}]}), &["a"]).unwrap(), "state.a[1].b");
-        assert_eq!(path_of(&json!(large), &[]).unwrap(), "state");
-    }
-
-    #[test]
-    fn only_append_only_fields_may_grow_beyond_the_state() {
-        let item = "x".repeat(STATE_LEAF_BYTES_MAX / 2);
-        let items = vec![item; 10];
-        assert_eq!(path_of(&json!({ "log": items }), &["log"]), None);
-        assert_eq!(path_of(&json!({ "log": items }), &[]).unwrap(), "state");
-        let parts = vec!["x".repeat(1000); 70];
-        assert_eq!(path_of(&json!({ "log": [1, parts] }), &["log"]).unwrap(), "state.log[1]");
-    }
-}
+mod tests;

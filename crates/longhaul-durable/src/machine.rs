@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     flow::{Planned, Route},
-    limits::LimitError,
+    limits::{LimitError, check_sends},
     shape::{END, START, Shape, Way},
 };
 
@@ -332,6 +332,7 @@ impl Shape {
         targets: &[Arc<str>],
         mut sends: Vec<Planned>,
     ) -> Result<Vec<Planned>, RouteError> {
+        check_sends(&sends).map_err(|source| RouteError::Limit { node: node.to_owned(), source })?;
         for send in &mut sends {
             // The shape's own name, so that a thousand sends share one.
             send.node = declared(node, way, targets, &send.node)?.clone();

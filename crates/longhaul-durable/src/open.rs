@@ -65,7 +65,8 @@ impl Open {
             by_task.entry(wait.place.task).or_default().insert(wait.place.ordinal, Recorded::Wait(wait));
         }
         let pending = effects::pending(read, tenant, execution)?;
-        let here = pending.iter().map(|effect| &effect.step).filter(|step| step.ns == ns && step.superstep == superstep);
+        let here =
+            pending.iter().map(|effect| &effect.step).filter(|step| step.ns == ns && step.superstep == superstep);
         Ok(Self {
             superstep,
             done: tasks::of_superstep(read, tenant, execution, ns, superstep)?,

@@ -12,8 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    Answer, News, NodeContext, NodeError, StepId, Wait, WaitId, WaitInfo, WaitStatus, answer_schema,
-    open::Recorded,
+    Answer, News, NodeContext, NodeError, StepId, Wait, WaitId, WaitInfo, WaitStatus, answer_schema, open::Recorded,
     records::waits::NewWait,
 };
 

@@ -76,14 +76,7 @@ impl Default for Retry {
     /// Three attempts, half a second apart, then twice as much, spread at random; after failed steps, the node's own
     /// failures and time-outs.
     fn default() -> Self {
-        Self {
-            max_attempts: 3,
-            first_ms: 500,
-            factor: 2.0,
-            max_ms: 128_000,
-            jitter: true,
-            on: NodeError::may_pass,
-        }
+        Self { max_attempts: 3, first_ms: 500, factor: 2.0, max_ms: 128_000, jitter: true, on: NodeError::may_pass }
     }
 }
 
@@ -146,7 +139,8 @@ mod tests {
     #[test]
     fn waiting_times_grow_up_to_their_bound_and_end() {
         let rng = SeededRng::new(1);
-        let plain = Retry { max_attempts: 6, first_ms: 100, factor: 2.0, max_ms: 500, jitter: false, ..Retry::default() };
+        let plain =
+            Retry { max_attempts: 6, first_ms: 100, factor: 2.0, max_ms: 500, jitter: false, ..Retry::default() };
         let waits: Vec<_> = (1..8).map(|n| plain.after(n, &failed(), &rng).map(|wait| wait.as_millis())).collect();
         assert_eq!(waits, [Some(100), Some(200), Some(400), Some(500), Some(500), None, None]);
         let spread = Retry { jitter: true, ..plain };

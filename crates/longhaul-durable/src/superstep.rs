@@ -11,8 +11,7 @@ use longhaul_store::StoreError;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::{
-    DurableError, Form, GraphState, NodeError,
-    checkpoint,
+    DurableError, Form, GraphState, NodeError, checkpoint,
     context::AtClose,
     flow::Planned,
     frame::{Frame, How, LoopEnd, Role},
@@ -93,7 +92,8 @@ impl<S: GraphState> Frame<S> {
     }
 
     async fn several_tasks(&mut self, superstep: u64) -> Result<Option<LoopEnd>, DurableError> {
-        let mut flight = Flight { done: BTreeMap::new(), in_rows: 0, fresh: Vec::new(), failed: None, waits: Vec::new() };
+        let mut flight =
+            Flight { done: BTreeMap::new(), in_rows: 0, fresh: Vec::new(), failed: None, waits: Vec::new() };
         for (task, done) in std::mem::take(&mut self.open.done) {
             let Some(planned) = self.position.frontier.get(task as usize) else { continue };
             match task::recorded::<S>(&planned.node, done) {
@@ -194,9 +194,9 @@ impl<S: GraphState> Frame<S> {
             && let Some(first) = fresh.first().and_then(|number| done.get_mut(number))
         {
             let pen = journal.pen.clone();
-            first.at_close.push(Box::new(move |tx| {
-                rows.iter().try_for_each(|(place, row)| pen.insert_task(tx, place, row))
-            }));
+            first
+                .at_close
+                .push(Box::new(move |tx| rows.iter().try_for_each(|(place, row)| pen.insert_task(tx, place, row))));
         }
         self.close(superstep, done.into_values().collect(), true).await
     }

@@ -124,12 +124,7 @@ impl<S: GraphState> Task<S> {
         Ok(open.take(task))
     }
 
-    async fn attempt(
-        &mut self,
-        attempt: u32,
-        timeout: Option<Duration>,
-        idle: Option<Duration>,
-    ) -> TaskEnd<S::Update> {
+    async fn attempt(&mut self, attempt: u32, timeout: Option<Duration>, idle: Option<Duration>) -> TaskEnd<S::Update> {
         let earlier = std::mem::take(&mut self.earlier);
         let context = NodeContext::new(self.run.clone(), self.place.clone(), attempt, earlier);
         context.tell(|| News::NodeStarted);
@@ -210,8 +205,12 @@ impl<S: GraphState> Task<S> {
         }
         let node = || self.place.node.to_string();
         let unfit = |source| NodeError::Update { node: node(), source: Arc::new(source) };
+        let mut bytes = 0;
+        for update in &updates {
+            bytes += limits::check_update::<S>(update).map_err(|source| NodeError::Limit { node: node(), source })?;
+        }
+        limits::check_written(bytes).map_err(|source| NodeError::Limit { node: node(), source })?;
         let json = serde_json::to_string(&updates).map_err(unfit)?;
-        limits::check_update(&json).map_err(|source| NodeError::Limit { node: node(), source })?;
         let updates = serde_json::from_str(&json).map_err(unfit)?;
         Ok(Done { updates, json, route, attempt, at_close })
     }
@@ -237,9 +236,8 @@ impl<S: GraphState> Task<S> {
         .as_bytes();
         let pen = journal.pen.clone();
         let found = journal.store.read(move |read| cache::find(read, pen.tenant(), &key)).await?;
-        let done = found.map(|Cached { updates, route }| {
-            recorded::<S>(&self.place.node, DoneTask { attempt: 1, updates, route })
-        });
+        let done = found
+            .map(|Cached { updates, route }| recorded::<S>(&self.place.node, DoneTask { attempt: 1, updates, route }));
         Ok((key, done.transpose()?))
     }
 
@@ -249,9 +247,7 @@ impl<S: GraphState> Task<S> {
         let (Some(journal), Ok(DoneTask { updates, route, .. })) = (&self.run.journal, done.to_row()) else { return };
         let pen = journal.pen.clone();
         let ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX);
-        done.at_close.push(Box::new(move |tx| {
-            cache::keep(tx, pen.tenant(), &key, &Cached { updates, route }, ttl_ms)
-        }));
+        done.at_close.push(Box::new(move |tx| cache::keep(tx, pen.tenant(), &key, &Cached { updates, route }, ttl_ms)));
     }
 }
 

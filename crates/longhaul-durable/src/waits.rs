@@ -42,9 +42,8 @@ impl fmt::Display for WaitId {
 impl FromStr for WaitId {
     type Err = WaitIdError;
     fn from_str(text: &str) -> Result<Self, WaitIdError> {
-        let fits = |body: &str| {
-            (1..=64).contains(&body.len()) && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-        };
+        let fits =
+            |body: &str| (1..=64).contains(&body.len()) && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         match text.strip_prefix("wait_") {
             Some(body) if fits(body) => Ok(Self(text.to_owned())),
             Some(_) | None => Err(WaitIdError(text.chars().take(80).collect())),

@@ -34,14 +34,7 @@ pub(crate) fn keep(
     tx.execute(
         "INSERT INTO cache (tenant_id, cache_key, v, updates, route, expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (tenant_id, cache_key) DO UPDATE SET v = ?3, updates = ?4, route = ?5, expires_at = ?6",
-        &values![
-            tenant,
-            key,
-            V,
-            &cached.updates,
-            cached.route.as_deref(),
-            now.0.saturating_add(ttl_ms)
-        ],
+        &values![tenant, key, V, &cached.updates, cached.route.as_deref(), now.0.saturating_add(ttl_ms)],
     )
     .map(drop)
 }

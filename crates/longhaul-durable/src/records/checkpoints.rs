@@ -130,12 +130,7 @@ impl Pen {
 }
 
 /// The digest of one row, if there is such a row.
-pub(crate) fn digest_at(
-    read: &ReadTx<'_>,
-    pen: &Pen,
-    ns: &str,
-    superstep: u64,
-) -> Result<Option<Vec<u8>>, StoreError> {
+pub(crate) fn digest_at(read: &ReadTx<'_>, pen: &Pen, ns: &str, superstep: u64) -> Result<Option<Vec<u8>>, StoreError> {
     read.query_optional(
         "SELECT digest FROM checkpoints WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3 AND superstep = ?4",
         &values![pen.tenant(), pen.execution(), ns, superstep],

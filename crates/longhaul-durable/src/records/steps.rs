@@ -64,10 +64,5 @@ pub(crate) fn of_superstep(
 
 /// The place of a step by its id.
 pub(crate) fn place_of(step: &StepId) -> Place {
-    Place {
-        ns: step.ns.as_str().into(),
-        superstep: step.superstep,
-        task: step.task,
-        node: step.node.as_str().into(),
-    }
+    Place { ns: step.ns.as_str().into(), superstep: step.superstep, task: step.task, node: step.node.as_str().into() }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use longhaul_core::Scope;
 use longhaul_durable::{
-    DurableError, END, Effect, Field, Graph, GraphBuilder, GraphState, News, Outcome, Reducer, Resources, RunOptions,
-    START, Status,
+    DurableError, END, Effect, Field, Graph, GraphBuilder, GraphState, LimitError, News, Outcome, Reducer, Resources,
+    RunOptions, START, Status,
 };
 use longhaul_store::{LeaseError, StoreError};
 use proptest::prelude::*;
@@ -110,7 +110,7 @@ async fn whoever_comes_second_is_refused() {
                 if let Some(entered) = entered.lock().unwrap().take() {
                     entered.send(()).unwrap();
                 }
-                ctx.step("wait", Effect::Pure, std::future::pending()).await
+                ctx.step::<Vec<String>, _>("wait", Effect::Pure, std::future::pending()).await
             }
         })
         .edge(START, "wait")
@@ -196,7 +196,7 @@ async fn loops_and_wrong_turns_end() {
     assert!(matches!(run, Err(DurableError::Supersteps { supersteps_max: 5, .. })), "{run:?}");
     let error = failure(world.run(&graph).await);
     assert!(
-        error.contains("the branch at turn chose \"left\", which is not among its targets turn, __end__"),
+        error.contains("the branch of turn named \"left\", which is not among its targets turn, __end__"),
         "{error}"
     );
     let state: Words = world.runtime.state(&Scope::single_user(), &thread()).await.unwrap().unwrap();
@@ -241,11 +241,9 @@ async fn large_content_is_refused_with_its_place() {
     };
     assert_eq!(run("fits", 60_000, 10, 8).await, Ok(8));
     let error = run("leaf", 10, 70_000, 1).await.unwrap_err();
-    assert!(error.starts_with("state.note takes 70002 bytes, at most 65536 are allowed"), "{error}");
+    assert!(error.starts_with("update[1] takes 70002 bytes, at most 65536 are allowed"), "{error}");
     let error = run("item", 70_000, 10, 1).await.unwrap_err();
-    assert!(error.starts_with("state.log[0] takes"), "{error}");
-    let error = run("update", 300_000, 10, 1).await.unwrap_err();
-    assert!(error.starts_with("update takes"), "{error}");
+    assert!(error.starts_with("update[0] takes"), "{error}");
     let initial = Page { note: "x".repeat(70_000), ..Page::default() };
     let graph = GraphBuilder::<Page>::new("page", 1)
         .node("write", |_, _| async { Ok((None, String::new())) })
@@ -254,7 +252,10 @@ async fn large_content_is_refused_with_its_place() {
         .build()
         .unwrap();
     let refused = world.runtime.run(&graph, &scope(), &thread(), initial, RunOptions::default()).await;
-    assert!(matches!(&refused, Err(DurableError::Limit(limit)) if limit.path == "state.note"), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(DurableError::Limit(LimitError::Bytes { path, .. })) if path == "state.note"),
+        "{refused:?}"
+    );
 }
 
 trait Greeter: Send + Sync {

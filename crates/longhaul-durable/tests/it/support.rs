@@ -31,9 +31,6 @@ impl GraphState for Words {
     }
 }
 
-/// The state of a node, to be changed.
-pub(crate) type Seen = Arc<Words>;
-
 /// Rows of "another crate".
 pub(crate) const NOTES: Migrations = Migrations {
     component: "notes",
