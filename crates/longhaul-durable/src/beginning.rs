@@ -124,8 +124,7 @@ impl<S: GraphState> Plan<S> {
             return Ok(Begun::NeedsReconcile(pending));
         }
         waits::expire(tx, pen.tenant(), pen.execution())?;
-        let missing = || DurableError::NoCheckpoint { execution: execution.id.clone(), superstep: 0 };
-        let loaded = Loaded::read(tx, &pen, "", false)?.ok_or_else(missing)?;
+        let loaded = Loaded::read(tx, &pen, "", false)?;
         let superstep = loaded.log.rows.last().map_or(0, |row| row.superstep);
         pen.set_status(tx, Status::Running, None, "execution.resumed", superstep)?;
         Ok(Begun::Running { pen, thread: self.thread, loaded: Box::new(Err(loaded)) })

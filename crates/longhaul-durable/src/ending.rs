@@ -74,9 +74,8 @@ impl<S: GraphState> Frame<S> {
     /// The frame as the store has it now.
     pub(crate) async fn read_again(self, journal: &Journal) -> Result<Self, DurableError> {
         let (pen, ns) = (journal.pen.clone(), self.ns.clone());
-        let loaded = journal.store.read(move |read| Loaded::read(read, &pen, &ns, false)).await?;
+        let Loaded { log, open } = journal.store.read(move |read| Loaded::read(read, &pen, &ns, false)).await?;
         let missing = || DurableError::NoCheckpoint { execution: self.run.execution.clone(), superstep: 0 };
-        let Loaded { log, open } = loaded.ok_or_else(missing)?;
         let replayed = checkpoint::replay(&self.run.execution, &self.ns, &log, None)?.ok_or_else(missing)?;
         Ok(Self::resumed(self.run, self.graph, self.ns, replayed, open, Role::Root))
     }

@@ -90,12 +90,12 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Reads a frame; `whole` asks for all its updates.
-    pub(crate) fn read(read: &ReadTx<'_>, pen: &Pen, ns: &str, whole: bool) -> Result<Option<Self>, StoreError> {
+    /// Reads a frame; `whole` asks for all its updates. A frame inside a task may have steps before it has a row.
+    pub(crate) fn read(read: &ReadTx<'_>, pen: &Pen, ns: &str, whole: bool) -> Result<Self, StoreError> {
         let log = checkpoints::log(read, pen.tenant(), pen.execution(), ns, u64::MAX, whole)?;
-        let Some(last) = log.rows.last() else { return Ok(None) };
-        let open = Open::read(read, pen, ns, last.superstep + 1)?;
-        Ok(Some(Self { log, open }))
+        let superstep = log.rows.last().map_or(0, |last| last.superstep);
+        let open = Open::read(read, pen, ns, superstep + 1)?;
+        Ok(Self { log, open })
     }
 }
 
@@ -247,25 +247,27 @@ impl NodeContext {
     ) -> Result<Frame<C>, DurableError> {
         let (run, ns) = (self.0.run.clone(), self.0.place.inner());
         let mut kept = keep_updates.then(Vec::new);
+        let mut open = Open::default();
         if let Some(journal) = self.journal().filter(|_| self.0.earlier.resumed) {
             let (pen, name) = (journal.pen.clone(), ns.clone());
             let loaded = journal.store.read(move |read| Loaded::read(read, &pen, &name, keep_updates)).await?;
-            if let Some(Loaded { log, open }) = loaded
-                && let Some(mut replayed) =
-                    checkpoint::replay(self.execution(), &ns, &log, keep_updates.then(|| initial.clone()))?
-            {
+            let parent = keep_updates.then(|| initial.clone());
+            if let Some(mut replayed) = checkpoint::replay(self.execution(), &ns, &loaded.log, parent)? {
                 if let Some(kept) = &mut kept {
                     kept.append(&mut replayed.updates);
                 }
                 let role = Role::Inner { first: None, kept, last: Vec::new() };
-                return Ok(Frame::resumed(run, graph, ns, replayed, open, role));
+                return Ok(Frame::resumed(run, graph, ns, replayed, loaded.open, role));
             }
+            open = loaded.open;
         }
         let place = run.journal.as_ref().map(|_| (&run.execution, &*ns));
         let beginning = begin(place, &graph, initial, keep_updates)?;
-        let first = beginning.row.clone();
-        let role = Role::Inner { first, kept, last: Vec::new() };
-        Ok(Frame::begun(run, graph, ns, beginning, role))
+        let role = Role::Inner { first: beginning.row.clone(), kept, last: Vec::new() };
+        // The row itself is written with the first superstep.
+        let mut frame = Frame::begun(run, graph, ns, beginning, role);
+        frame.open = open;
+        Ok(frame)
     }
 }
 

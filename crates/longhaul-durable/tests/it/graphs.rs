@@ -49,7 +49,7 @@ fn a_graph_that_could_go_wrong_is_refused_by_name() {
         (&["a"], &["S>a", "a>E", "b>a"], "there is no node b"),
         (&["a"], &["S>a", "a?a|b|E"], "a leads to b, but there is no node b"),
         (&["a"], &["S>a", "a>E", "a>a"], "no way leads from a to END"),
-        (&["a"], &["S>a", "a?"], "the branch at a has no targets"),
+        (&["a"], &["S>a", "a?"], "the branch at a names no node"),
         (&["a", "b"], &["S>a", "a>E", "b>E"], "no way leads from START to b"),
         (&["a", "b"], &["S>a", "a>b"], "nothing leads out of b"),
         (&["a", "b"], &["S?a|b", "a>a", "b>E"], "no way leads from a to END"),

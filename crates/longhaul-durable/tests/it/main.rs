@@ -9,8 +9,12 @@ mod graphs;
 #[cfg(test)]
 mod history;
 #[cfg(test)]
+mod parallel;
+#[cfg(test)]
 mod runs;
 #[cfg(test)]
 mod steps;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod waiting;
