@@ -50,6 +50,8 @@ mod builder;
 mod check;
 mod checkpoint;
 mod context;
+#[doc(hidden)]
+pub mod derived;
 mod error;
 mod flow;
 mod frame;
@@ -77,6 +79,7 @@ pub use flow::{Flow, Input, Planned, Route, Send};
 pub use graph::{Graph, MigrateFrom, MissingResource};
 pub use history::{Checkpoint, Settlement};
 pub use limits::LimitError;
+pub use longhaul_durable_macros::GraphState;
 pub use machine::{Action, Finished, Position, RouteError, Routes, Signals, close, plan, start};
 pub use policy::NodePolicy;
 pub use progress::{News, Progress};
