@@ -400,3 +400,6 @@ impl<'a> Indexed<'a> {
         self.joins.contains_key(&node) || said.is_some_and(|node| node.deferred || node.each_arrival)
     }
 }
+
+#[cfg(test)]
+mod tests;

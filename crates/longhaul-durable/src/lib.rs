@@ -56,6 +56,8 @@ mod check;
 mod checkpoint;
 mod context;
 mod ending;
+#[doc(hidden)]
+pub mod derived;
 mod error;
 mod flow;
 mod frame;
@@ -91,6 +93,7 @@ pub use flow::{Flow, Input, Planned, Route, Send};
 pub use graph::{Graph, MigrateFrom, MissingResource};
 pub use history::{Checkpoint, Settlement};
 pub use limits::LimitError;
+pub use longhaul_durable_macros::GraphState;
 pub use machine::{Action, Finished, Position, RouteError, Routes, Signals, close, plan, start};
 pub use policy::{CacheKey, NodePolicy, Retry};
 pub use progress::{News, Progress};

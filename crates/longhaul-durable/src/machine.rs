@@ -150,14 +150,15 @@ pub enum RouteError {
     },
     /// Not every task of the frontier has finished exactly once.
     #[error(
-        "superstep {superstep} of {tasks} tasks was to be closed without task {task}; this is a defect, please report it"
+        "superstep {superstep} has {tasks} tasks and was to be closed with task {task} not exactly once among them; this \
+         is a defect, please report it"
     )]
     Open {
         /// The superstep.
         superstep: u64,
         /// How many tasks it has.
         tasks: usize,
-        /// The one that is missing.
+        /// The one that is missing, or too many.
         task: usize,
     },
 }
@@ -209,6 +210,9 @@ pub fn close(shape: &Shape, position: &Position, finished: &[Finished]) -> Resul
             return Err(RouteError::Open { superstep, tasks: position.frontier.len(), task });
         };
         next.leave(shape, &planned.node, &done.routes);
+    }
+    if let Some(extra) = in_order.get(position.frontier.len()) {
+        return Err(RouteError::Open { superstep, tasks: position.frontier.len(), task: extra.task as usize });
     }
     Ok(next.settle(shape))
 }
@@ -353,3 +357,6 @@ fn declared<'a>(node: &str, way: Way, targets: &'a [Arc<str>], chosen: &str) -> 
         targets: targets.iter().map(ToString::to_string).collect(),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,8 @@ use super::{File, Finding};
 const ARROWS: &[(&str, &[&str])] = &[
     ("longhaul-core", &[]),
     ("longhaul-store", &["core"]),
-    ("longhaul-durable", &["core", "store"]),
+    ("longhaul-durable-macros", &[]),
+    ("longhaul-durable", &["core", "store", "durable-macros"]),
     ("longhaul-model", &["core"]),
     ("longhaul-memory", &["core", "store"]),
     ("longhaul-workspace", &["core", "store", "memory"]),

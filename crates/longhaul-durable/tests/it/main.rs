@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod derive;
+#[cfg(test)]
 mod effects;
 #[cfg(test)]
 mod graphs;
