@@ -1,4 +1,4 @@
-//! Content-addressed files beside the database, one folder a tenant; or the same in memory.
+//! Content-addressed files beside the database, one folder a tenant; or the same in memory, or in rows.
 //!
 //! It owns the files' names, durability and integrity; who refers to a blob is the caller's business, and deleting
 //! unreferenced ones comes with retention. Invariant: a digest that `put` has returned names a file whose whole
@@ -15,7 +15,7 @@ use std::{
 
 use longhaul_core::{Digest, Scope, TenantId};
 
-use crate::{Faults, StoreError, error::from_io, tx::Context};
+use crate::{Faults, Store, StoreError, error::from_io, postgres::blobs as rows, store::WeakStore, tx::Context};
 
 /// The blobs of a store. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -30,6 +30,8 @@ pub struct Blobs {
 enum Shelf {
     Folder(PathBuf),
     Memory(Arc<Mutex<InMemory>>),
+    /// Rows of the store itself, which may be gone while somebody still holds its blobs.
+    Rows(WeakStore),
 }
 
 type InMemory = HashMap<(TenantId, Digest), Vec<u8>>;
@@ -41,6 +43,10 @@ impl Blobs {
 
     pub(crate) fn in_memory(bytes_max: u64, context: Arc<Context>, faults: Option<Faults>) -> Self {
         Self { shelf: Shelf::Memory(Arc::default()), bytes_max, context, faults }
+    }
+
+    pub(crate) fn in_rows(store: WeakStore, bytes_max: u64, context: Arc<Context>, faults: Option<Faults>) -> Self {
+        Self { shelf: Shelf::Rows(store), bytes_max, context, faults }
     }
 
     /// Stores the content and gives its digest. Storing the same content again costs nothing.
@@ -64,7 +70,19 @@ impl Blobs {
                 lock(shelf).entry((scope.tenant.clone(), digest)).or_insert(content);
                 Ok(digest)
             }
+            Shelf::Rows(store) => {
+                let (store, digest, scope) = (self.open_store(store)?, Digest::of(&content), scope.clone());
+                let reader = scope.clone();
+                if !store.read(move |read| rows::has(read, &reader, &digest)).await? {
+                    store.write(move |tx| rows::put(tx, &scope, &digest, content)).await?;
+                }
+                Ok(digest)
+            }
         }
+    }
+
+    fn open_store(&self, store: &WeakStore) -> Result<Store, StoreError> {
+        store.upgrade().ok_or_else(|| StoreError::Closed { path: self.context.path.clone() })
     }
 
     /// The content of this digest, verified.
@@ -78,6 +96,15 @@ impl Blobs {
             let found = lock(shelf).get(&(scope.tenant.clone(), digest)).cloned();
             return found.ok_or(StoreError::BlobMissing { digest, path });
         }
+        if let Shelf::Rows(store) = &self.shelf {
+            let (store, scope) = (self.open_store(store)?, scope.clone());
+            let content = store.read(move |read| rows::get(read, &scope, &digest)).await?;
+            return verified(
+                content.ok_or_else(|| StoreError::BlobMissing { digest, path: path.clone() })?,
+                digest,
+                path,
+            );
+        }
         off_the_runtime(move || {
             let content = fs::read(&path).map_err(|error| {
                 if error.kind() == ErrorKind::NotFound {
@@ -86,21 +113,20 @@ impl Blobs {
                     from_io(&path, error)
                 }
             })?;
-            let found = Digest::of(&content);
-            if found == digest { Ok(content) } else { Err(StoreError::BlobDamaged { digest, found, path }) }
+            verified(content, digest, path)
         })
         .await
     }
 
     /// Where the content of this digest is kept, for a reader that only links to it (a report). Not verified. In
-    /// memory, where there are no files, it names none.
+    /// memory and on PostgreSQL, where there are no files, it names none.
     #[must_use]
     pub fn path(&self, scope: &Scope, digest: &Digest) -> PathBuf {
         let hex = digest.hex();
         let (head, _) = hex.split_at(2);
         let dir = match &self.shelf {
             Shelf::Folder(dir) => dir.as_path(),
-            Shelf::Memory(_) => &self.context.path,
+            Shelf::Memory(_) | Shelf::Rows(_) => &self.context.path,
         };
         dir.join(scope.tenant.as_str()).join(head).join(&hex)
     }
@@ -127,6 +153,11 @@ impl Blobs {
         sync_dir(dir)?;
         Ok(digest)
     }
+}
+
+fn verified(content: Vec<u8>, digest: Digest, path: PathBuf) -> Result<Vec<u8>, StoreError> {
+    let found = Digest::of(&content);
+    if found == digest { Ok(content) } else { Err(StoreError::BlobDamaged { digest, found, path }) }
 }
 
 fn lock(shelf: &Mutex<InMemory>) -> std::sync::MutexGuard<'_, InMemory> {

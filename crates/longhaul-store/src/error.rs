@@ -186,6 +186,52 @@ pub enum StoreError {
         /// The database file.
         path: PathBuf,
     },
+    /// A database's URL that cannot be used.
+    #[error("the database's address cannot be used: {reason}")]
+    Address {
+        /// What is wrong with it; never the URL itself, which holds a password.
+        reason: &'static str,
+    },
+    /// The database server does not answer.
+    #[error("cannot reach {path}: check that the server runs and that its address is right, then repeat the command")]
+    Unreachable {
+        /// The database, without its password.
+        path: PathBuf,
+        /// The driver's words.
+        #[source]
+        source: Cause,
+    },
+    /// The database server answers, and does not let us in or lets us do less than we need.
+    #[error("{path} refuses: {detail}; check user, password, database and rights")]
+    Refused {
+        /// The database, without its password.
+        path: PathBuf,
+        /// The server's words.
+        detail: String,
+    },
+    /// The connection was cut before the commit.
+    #[error("the connection to {path} was cut: nothing of the transaction was kept; repeat the command")]
+    Disconnected {
+        /// The database, without its password.
+        path: PathBuf,
+        /// The driver's words.
+        #[source]
+        source: Cause,
+    },
+    /// PostgreSQL has no character U+0000 in its texts.
+    #[error("parameter {parameter} is text with a NUL character, which PostgreSQL cannot store: keep it as bytes")]
+    NulInText {
+        /// One-based, as in `?1`.
+        parameter: usize,
+    },
+    /// A notice that is too large to be carried.
+    #[error("a notice of {bytes} bytes was refused, at most {bytes_max} are allowed: keep the content as a row")]
+    NoticeTooLarge {
+        /// Channel and payload together.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
     /// A commit was begun and its end never heard of: all of the transaction was kept, or nothing of it.
     #[error("it is not known whether {path} has kept the last transaction: read what is there before repeating it")]
     OutcomeUnknown {

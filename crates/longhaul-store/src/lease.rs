@@ -2,9 +2,10 @@
 //!
 //! It owns the row with a token, which other hosts respect until it expires and which every fenced transaction checks;
 //! the lock of this host is in `locks`, the renewal of rows in `heartbeat`. Invariant: of two processes that both
-//! believe they hold a thread, only the one with the newest token can commit, whatever their clocks say.
+//! believe they hold a thread, only the one with the newest token can commit, whatever their clocks say. On PostgreSQL
+//! rows expire by the server's clock, so that hosts whose clocks differ agree.
 
-use std::{fmt, sync::LazyLock, time::Duration};
+use std::{fmt, time::Duration};
 
 use longhaul_core::{Scope, TenantId, ThreadId, TimeMs};
 
@@ -101,10 +102,11 @@ impl LeaseClaim {
     /// # Errors
     /// [`LeaseError::Held`] when another host has it; [`LeaseError::Store`].
     pub fn take(&self, tx: &mut Tx<'_>, ttl: Duration) -> Result<LeaseToken, LeaseError> {
-        let (tenant, thread, now) = (self.tenant.clone(), self.thread.clone(), tx.now());
+        let (tenant, thread, now) = (self.tenant.clone(), self.thread.clone(), tx.shared_now()?);
+        let host = self.store.locks().host();
         let last = held(tx, &tenant, &thread)?;
         if let Some(row) = &last
-            && row.holder.host != *HOST
+            && row.holder.host != host
             && row.holds_at(now)
         {
             return Err(LeaseError::Held { thread, holder: Some(row.holder.clone()) });
@@ -116,16 +118,7 @@ impl LeaseClaim {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
              ON CONFLICT (tenant_id, thread_id) DO UPDATE
              SET token = ?3, pid = ?4, host = ?5, since = ?6, expires_at = ?7, ttl_ms = ?8",
-            &values![
-                &tenant,
-                &thread,
-                token,
-                std::process::id(),
-                HOST.as_str(),
-                now,
-                now.0.saturating_add(ttl_ms),
-                ttl_ms
-            ],
+            &values![&tenant, &thread, token, std::process::id(), host, now, now.0.saturating_add(ttl_ms), ttl_ms],
         )?;
         Ok(LeaseToken { tenant, thread, token, ttl_ms })
     }
@@ -210,7 +203,7 @@ pub fn give_back(tx: &mut Tx<'_>, token: &LeaseToken) -> Result<(), StoreError> 
 
 /// Moves the row's end, and tells whether the lease is still ours and not given back.
 pub(crate) fn renew(tx: &mut Tx<'_>, token: &LeaseToken) -> Result<bool, StoreError> {
-    let until = tx.now().0.saturating_add(token.ttl_ms);
+    let until = tx.shared_now()?.0.saturating_add(token.ttl_ms);
     let changed = tx.execute(
         "UPDATE leases SET expires_at = ?4 WHERE tenant_id = ?1 AND thread_id = ?2 AND token = ?3 AND expires_at > 0",
         &values![&token.tenant, &token.thread, token.token, until],
@@ -223,7 +216,7 @@ pub(crate) fn renew(tx: &mut Tx<'_>, token: &LeaseToken) -> Result<bool, StoreEr
 /// # Errors
 /// Those of the database.
 pub fn lease_holder(read: &ReadTx<'_>, scope: &Scope, thread: &ThreadId) -> Result<Option<Holder>, StoreError> {
-    let now = read.now();
+    let now = read.shared_now()?;
     Ok(held(read, &scope.tenant, thread)?.filter(|row| row.holds_at(now)).map(|row| row.holder))
 }
 
@@ -257,8 +250,3 @@ fn held(read: &ReadTx<'_>, tenant: &TenantId, thread: &ThreadId) -> Result<Optio
         },
     )
 }
-
-static HOST: LazyLock<String> = LazyLock::new(|| {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
-    name.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
-});

@@ -6,7 +6,7 @@
 use std::{
     collections::HashSet,
     fs::File,
-    io::ErrorKind,
+    io::{ErrorKind, Read, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -20,7 +20,14 @@ type InMemory = Arc<Mutex<HashSet<Digest>>>;
 
 /// The locks of a store.
 #[derive(Debug)]
-pub(crate) enum Locks {
+pub(crate) struct Locks {
+    shelf: Shelf,
+    /// The name of all who share these locks.
+    host: String,
+}
+
+#[derive(Debug)]
+enum Shelf {
     /// A file for each thread, in this folder: other processes see them too.
     Folder(PathBuf),
     /// Only the handles of one store in memory can meet.
@@ -28,20 +35,43 @@ pub(crate) enum Locks {
 }
 
 impl Locks {
+    /// The locks of everybody who uses this folder; whoever can use it is on this host.
     pub(crate) fn folder(store: &Path) -> Self {
-        Self::Folder(store.join("locks"))
+        Self { shelf: Shelf::Folder(store.join("locks")), host: host_name() }
+    }
+
+    /// Likewise, for a store that others may use without this folder, on this host too, in a container of the same
+    /// name or with another folder: `atlas/3f2c1a90` is this host as far as it shares the folder.
+    pub(crate) fn of_shared_store(dir: &Path, new_id: &str) -> Result<Self, StoreError> {
+        let locks = dir.join("locks");
+        let path = locks.join("host-id");
+        let mut file = private_file(&path)?;
+        let wrong = |error| from_io(&path, error);
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| wrong(error.into()))?;
+        let mut id = String::new();
+        file.read_to_string(&mut id).map_err(wrong)?;
+        if id.is_empty() {
+            id = new_id.chars().rev().take(8).collect();
+            file.write_all(id.as_bytes()).and_then(|()| file.sync_all()).map_err(wrong)?;
+        }
+        Ok(Self { shelf: Shelf::Folder(locks), host: format!("{}/{id}", host_name()) })
     }
 
     pub(crate) fn memory() -> Self {
-        Self::Memory(InMemory::default())
+        Self { shelf: Shelf::Memory(InMemory::default()), host: host_name() }
+    }
+
+    /// The name under which everybody appears to others who would find these locks held.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
     }
 
     /// The thread's lock, unless somebody alive has it. Waits for nobody.
     pub(crate) fn try_lock(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<ThreadLock>, StoreError> {
         // A thread's name may hold what a file's name may not.
         let key = Digest::of_parts([tenant.as_str().as_bytes(), thread.as_str().as_bytes()]);
-        match self {
-            Self::Folder(dir) => {
+        match &self.shelf {
+            Shelf::Folder(dir) => {
                 let path = dir.join(format!("{}.lock", key.hex()));
                 let file = private_file(&path)?;
                 match flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(std::io::Error::from) {
@@ -50,7 +80,7 @@ impl Locks {
                     Err(error) => Err(from_io(&path, error)),
                 }
             }
-            Self::Memory(held) => {
+            Shelf::Memory(held) => {
                 let free = held.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
                 Ok(free.then(|| ThreadLock::Memory { held: held.clone(), key }))
             }
@@ -79,4 +109,8 @@ impl Drop for ThreadLock {
             }
         }
     }
+}
+
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "unknown".to_owned(), |s| s.trim().to_owned())
 }

@@ -2,16 +2,27 @@
 
 use std::path::PathBuf;
 
+use crate::{PostgresAddress, StoreError};
+
 /// Where a store keeps what it is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// The folder of `longhaul.db`, `blobs/` and `locks/`; made, with mode 0700, where it does not exist.
     Folder(PathBuf),
+    /// A PostgreSQL database. `dir` is this machine's folder of `locks/`, made with mode 0700 where it does not exist:
+    /// processes that give the same one see at once when another of them has died.
+    Postgres {
+        /// The database.
+        address: PostgresAddress,
+        /// The folder on this machine.
+        dir: PathBuf,
+    },
     /// This process's memory: nothing is on the disk, and everything is gone with the last handle.
     Memory,
 }
 
-/// How a store is opened. Start from [`StoreSettings::new`] or [`StoreSettings::in_memory`].
+/// How a store is opened. Start from [`StoreSettings::new`], [`StoreSettings::in_memory`] or
+/// [`StoreSettings::from_url`].
 #[derive(Debug, Clone)]
 pub struct StoreSettings {
     /// Where everything is kept.
@@ -39,6 +50,16 @@ impl StoreSettings {
     #[must_use]
     pub fn in_memory() -> Self {
         Self::at(Place::Memory)
+    }
+
+    /// The defaults, in the PostgreSQL database `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, which has to exist; a
+    /// folder on this machine holds what only this machine needs.
+    ///
+    /// # Errors
+    /// [`StoreError::Address`], also for a host that is not this machine: connections are not encrypted yet.
+    pub fn from_url(url: &str, dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let address = PostgresAddress::parse(url)?;
+        Ok(Self::at(Place::Postgres { address, dir: dir.into() }))
     }
 
     fn at(place: Place) -> Self {

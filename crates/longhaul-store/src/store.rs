@@ -1,30 +1,31 @@
 //! Opening a store, and the handle through which everything else is reached.
 //!
-//! It owns the files' places, the writer's thread and the readers' connections. Invariant: two processes may
-//! open and use the same folder at the same time.
+//! It owns what is the same whatever database is behind it; the rest is in `sqlite` and `postgres`. Invariant: no caller
+//! can tell which one it is, but by what is said here.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, Weak},
-    time::Duration,
+    path::Path,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use longhaul_core::{Ambient, Event};
-use rusqlite::Connection;
-use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
+use tokio::sync::{Semaphore, broadcast, oneshot};
 
 use crate::{
-    Blobs, Faults, Migrations, Place, ReadTx, StoreError, StoreSettings, Tx,
+    Blobs, Faults, Migrations, Notices, Place, PostgresAddress, ReadTx, StoreError, StoreSettings, Tx,
     blobs::off_the_runtime,
-    connection::{connect, pragma, private_dir, private_file},
-    error::from_io,
+    connection::private_dir,
     heartbeat::Heartbeat,
     locks::Locks,
-    migrations,
+    notices::{self, Outlet},
+    postgres::engine::Postgres,
     schema::MIGRATIONS,
+    sqlite::Sqlite,
     tx::Context,
-    writer::{self, Job, Writer},
+    writer,
 };
 
 /// A handle of an open store. Cheap to clone; the writer ends with the last one.
@@ -32,6 +33,7 @@ use crate::{
 pub struct Store(Arc<Inner>);
 
 /// A handle that does not keep the store open.
+#[derive(Debug, Clone)]
 pub(crate) struct WeakStore(Weak<Inner>);
 
 impl WeakStore {
@@ -43,14 +45,11 @@ impl WeakStore {
 struct Inner {
     settings: StoreSettings,
     context: Arc<Context>,
-    writer: Arc<Writer>,
-    /// The queue of the writer's thread, which ends when this is dropped. In memory there is no thread: a commit there
-    /// waits for nothing.
-    queue: Option<mpsc::Sender<Job>>,
-    /// Committed events, from the writer.
-    published: broadcast::Sender<Event>,
-    /// Open reader connections that nobody uses at the moment.
-    idle: Mutex<Vec<Connection>>,
+    engine: Engine,
+    /// Where committed events and notices go.
+    outlet: Outlet,
+    /// Somebody has asked to hear of other processes.
+    watched: AtomicBool,
     /// One permit for each read that may run.
     readers: Arc<Semaphore>,
     faults: Option<Faults>,
@@ -59,13 +58,20 @@ struct Inner {
     heartbeat: Heartbeat,
 }
 
+/// The database behind the store.
+enum Engine {
+    Sqlite(Sqlite),
+    Postgres(Postgres),
+}
+
 impl Store {
     /// Opens the store, makes it where it does not exist, and brings its tables up to these migrations; the store's
     /// own are included.
     ///
     /// # Errors
     /// [`StoreError::Newer`], [`StoreError::Corrupt`], [`StoreError::Io`], [`StoreError::DiskFull`],
-    /// [`StoreError::Locked`], [`StoreError::Migration`].
+    /// [`StoreError::Locked`], [`StoreError::Migration`]; on PostgreSQL also [`StoreError::Unreachable`] and
+    /// [`StoreError::Refused`].
     pub async fn open(
         settings: StoreSettings,
         ambient: Ambient,
@@ -97,6 +103,7 @@ impl Store {
         sets.extend(migrations);
         off_the_runtime(move || match settings.place.clone() {
             Place::Folder(dir) => Self::open_folder(&dir, settings, ambient, &sets, faults),
+            Place::Postgres { address, dir } => Self::open_postgres(address, &dir, settings, ambient, &sets, faults),
             Place::Memory => Self::open_memory(settings, ambient, &sets, faults),
         })
         .await
@@ -109,29 +116,35 @@ impl Store {
         sets: &[Migrations],
         faults: Option<Faults>,
     ) -> Result<Self, StoreError> {
-        let path = dir.join("longhaul.db");
         for dir in [dir, &dir.join("blobs"), &dir.join("locks")] {
             private_dir(dir)?;
         }
-        // Two first openings at once would race for the journal mode and the migrations.
-        let opening = private_file(&dir.join("locks/open.lock"))?;
-        rustix::fs::flock(&opening, rustix::fs::FlockOperation::LockExclusive)
-            .map_err(|error| from_io(&dir.join("locks/open.lock"), error.into()))?;
-        private_file(&path)?;
-        let mut connection = connect(&path, &settings)?;
-        migrations::apply(&mut connection, &path, sets, ambient.clock.now().0)?;
-        drop(opening);
-
-        let context = Arc::new(Context { path: path.clone(), ambient });
+        let context = Arc::new(Context { path: dir.join("longhaul.db"), ambient });
+        let outlet = Outlet::new(settings.subscriber_events_max);
+        let engine = Sqlite::in_folder(dir, &settings, &context, sets, outlet.clone(), faults.clone())?;
         let blobs = Blobs::in_folder(dir.join("blobs"), settings.blob_bytes_max, context.clone(), faults.clone());
-        let (jobs, mut queue) = mpsc::channel(settings.queue_max.max(1));
-        let store = Self::assemble(settings, context, connection, faults, Some(jobs), blobs, Locks::folder(dir));
-        let writer = store.0.writer.clone();
-        std::thread::Builder::new()
-            .name("store-writer".to_owned())
-            .spawn(move || writer.run(&mut queue))
-            .map_err(|error| from_io(&path, error))?;
-        Ok(store)
+        let (engine, locks) = (Engine::Sqlite(engine), Locks::folder(dir));
+        Ok(Self::assemble(settings, context, engine, outlet, faults, |_| blobs, locks))
+    }
+
+    fn open_postgres(
+        address: PostgresAddress,
+        dir: &Path,
+        settings: StoreSettings,
+        ambient: Ambient,
+        sets: &[Migrations],
+        faults: Option<Faults>,
+    ) -> Result<Self, StoreError> {
+        for dir in [dir, &dir.join("locks")] {
+            private_dir(dir)?;
+        }
+        let locks = Locks::of_shared_store(dir, &ambient.ids.body())?;
+        let context = Arc::new(Context { path: address.shown().clone(), ambient });
+        let outlet = Outlet::new(settings.subscriber_events_max);
+        let engine = Postgres::open(address, &settings, &context, sets, outlet.clone(), faults.clone())?;
+        let (bytes_max, own, planned) = (settings.blob_bytes_max, context.clone(), faults.clone());
+        let blobs = |store| Blobs::in_rows(store, bytes_max, own, planned);
+        Ok(Self::assemble(settings, context, Engine::Postgres(engine), outlet, faults, blobs, locks))
     }
 
     fn open_memory(
@@ -140,36 +153,32 @@ impl Store {
         sets: &[Migrations],
         faults: Option<Faults>,
     ) -> Result<Self, StoreError> {
-        let path = PathBuf::from(":memory:");
-        let mut connection = connect(&path, &settings)?;
-        migrations::apply(&mut connection, &path, sets, ambient.clock.now().0)?;
-        let context = Arc::new(Context { path, ambient });
+        let context = Arc::new(Context { path: Sqlite::memory_path(), ambient });
+        let outlet = Outlet::new(settings.subscriber_events_max);
+        let engine = Sqlite::in_memory(&settings, &context, sets, outlet.clone(), faults.clone())?;
         let blobs = Blobs::in_memory(settings.blob_bytes_max, context.clone(), faults.clone());
-        Ok(Self::assemble(settings, context, connection, faults, None, blobs, Locks::memory()))
+        let (engine, locks) = (Engine::Sqlite(engine), Locks::memory());
+        Ok(Self::assemble(settings, context, engine, outlet, faults, |_| blobs, locks))
     }
 
     fn assemble(
         settings: StoreSettings,
         context: Arc<Context>,
-        connection: Connection,
+        engine: Engine,
+        outlet: Outlet,
         faults: Option<Faults>,
-        queue: Option<mpsc::Sender<Job>>,
-        blobs: Blobs,
+        blobs: impl FnOnce(WeakStore) -> Blobs,
         locks: Locks,
     ) -> Self {
-        let (published, _) = broadcast::channel(settings.subscriber_events_max.max(1));
-        let patience = Duration::from_millis(settings.busy_ms_max);
-        let writer = Writer::new(connection, context.clone(), published.clone(), patience, faults.clone());
-        Self(Arc::new(Inner {
-            writer: Arc::new(writer),
-            queue,
-            published,
-            idle: Mutex::new(Vec::new()),
+        Self(Arc::new_cyclic(|store| Inner {
+            engine,
+            outlet,
+            watched: AtomicBool::new(false),
             readers: Arc::new(Semaphore::new(settings.readers_max.max(1))),
             settings,
             context,
             faults,
-            blobs,
+            blobs: blobs(WeakStore(store.clone())),
             locks,
             heartbeat: Heartbeat::default(),
         }))
@@ -187,29 +196,16 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let Inner { writer, queue, .. } = &*self.0;
-        let in_flight = writer.announce();
         let (answer, answered) = oneshot::channel();
-        let mut alone = in_flight.is_alone() && !writer.is_slow();
-        if alone && queue.is_some() {
-            // Others that are ready on the same thread get their turn first, so that they end up in one group.
-            tokio::task::yield_now().await;
-            alone = in_flight.is_alone();
-        }
-        let job = writer::job(f, move |outcome| {
-            drop(in_flight);
-            // An error of `send` only means that the caller has gone.
-            drop(answer.send(outcome));
-        });
-        if let Some(queue) = queue {
-            let waiting = if alone { writer.try_commit_here(job) } else { Some(job) };
-            if let Some(job) = waiting
-                && queue.send(job).await.is_err()
-            {
-                return Err(self.closed().into());
+        let queued = match &self.0.engine {
+            Engine::Sqlite(sqlite) => sqlite.write(f, answer).await,
+            // An error of answering only means that the caller has gone.
+            Engine::Postgres(postgres) => {
+                postgres.queue.send(writer::job(f, |outcome| drop(answer.send(outcome)))).await
             }
-        } else {
-            writer.commit_here(job);
+        };
+        if queued.is_err() {
+            return Err(self.closed().into());
         }
         answered.await.unwrap_or_else(|_| Err(self.closed().into()))
     }
@@ -227,8 +223,10 @@ impl Store {
         if let Some(faults) = &self.0.faults {
             faults.check_alive(&self.0.context.path)?;
         }
-        if self.0.queue.is_none() {
-            return self.0.read_here(f);
+        if let Engine::Sqlite(sqlite) = &self.0.engine
+            && sqlite.is_in_memory()
+        {
+            return sqlite.read_here(&self.0.context, f);
         }
         let Ok(permit) = self.0.readers.clone().acquire_owned().await else {
             return Err(self.closed().into());
@@ -236,7 +234,10 @@ impl Store {
         let inner = self.0.clone();
         // The permit goes along: a caller that stops waiting does not end the read.
         let reading = tokio::task::spawn_blocking(move || {
-            let outcome = inner.read_beside(f);
+            let outcome = match &inner.engine {
+                Engine::Sqlite(sqlite) => sqlite.read_beside(&inner.context, &inner.settings, f),
+                Engine::Postgres(postgres) => postgres.read(&inner.context, f),
+            };
             drop(permit);
             outcome
         });
@@ -253,10 +254,31 @@ impl Store {
     }
 
     /// Events from now on, each after its commit, in the order of their numbers. A subscriber that lags behind by more
-    /// than the setting is told so and reads the rest with [`crate::events`]. Only this process's events come here.
+    /// than the setting is told so and reads the rest with [`crate::events`].
+    ///
+    /// On SQLite only this process's events come here. On PostgreSQL those of every process come here, and the first
+    /// may be one that another process has committed a moment before.
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<Event> {
-        self.0.published.subscribe()
+        match &self.0.engine {
+            Engine::Sqlite(_) => self.0.outlet.events.subscribe(),
+            Engine::Postgres(postgres) => postgres.listening.subscribe(),
+        }
+    }
+
+    /// The notices of this channel from now on, sent with [`Tx::notify`] by whatever process. A notice is a hint: after
+    /// it, and once after beginning to listen, look at the rows.
+    ///
+    /// On PostgreSQL notices of other processes come at once. On SQLite those of this process do, while of others one
+    /// hears within 100 ms that they have written anything, as a notice without payload. To be called within a tokio
+    /// runtime.
+    #[must_use]
+    pub fn listen(&self, channel: &str) -> Notices {
+        let notices = self.0.outlet.notices.listen(channel);
+        if matches!(self.0.settings.place, Place::Folder(_)) && !self.0.watched.swap(true, Ordering::AcqRel) {
+            tokio::spawn(notices::watch(self.downgrade(), self.0.outlet.notices.clone()));
+        }
+        notices
     }
 
     /// Where it keeps what it is given.
@@ -283,6 +305,16 @@ impl Store {
         WeakStore(Arc::downgrade(&self.0))
     }
 
+    /// See [`Sqlite::others_version`].
+    pub(crate) async fn others_version(&self) -> Result<Option<i64>, StoreError> {
+        let store = self.clone();
+        off_the_runtime(move || match &store.0.engine {
+            Engine::Sqlite(sqlite) => sqlite.others_version(&store.0.context),
+            Engine::Postgres(_) => Ok(None),
+        })
+        .await
+    }
+
     fn closed(&self) -> StoreError {
         StoreError::Closed { path: self.0.context.path.clone() }
     }
@@ -291,37 +323,5 @@ impl Store {
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store").field("place", &self.0.settings.place).finish_non_exhaustive()
-    }
-}
-
-impl Inner {
-    /// Reads through the writer's connection, on this thread.
-    fn read_here<T, E: From<StoreError>>(&self, f: impl FnOnce(&ReadTx<'_>) -> Result<T, E>) -> Result<T, E> {
-        let connection = self.writer.seat();
-        let read = ReadTx { connection: &connection, context: &self.context, may_change: false };
-        // Unwind safety: nothing can have been written, and the connection has no transaction open.
-        catch_unwind(AssertUnwindSafe(|| f(&read)))
-            .unwrap_or_else(|panic| Err(StoreError::Panicked { message: writer::panic_message(&*panic) }.into()))
-    }
-
-    /// Reads through a connection of its own.
-    fn read_beside<T, E: From<StoreError>>(&self, f: impl FnOnce(&ReadTx<'_>) -> Result<T, E>) -> Result<T, E> {
-        let path = &self.context.path;
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let connection = match idle {
-            Some(connection) => connection,
-            None => {
-                let connection = connect(path, &self.settings)?;
-                pragma(&connection, path, "PRAGMA query_only = ON")?;
-                connection
-            }
-        };
-        writer::statement(&connection, path, "BEGIN")?;
-        let outcome = f(&ReadTx { connection: &connection, context: &self.context, may_change: false });
-        // A connection whose snapshot does not end is closed rather than kept.
-        if writer::statement(&connection, path, "ROLLBACK").is_ok() {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-        }
-        outcome
     }
 }

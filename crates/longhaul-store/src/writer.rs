@@ -17,14 +17,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use longhaul_core::Event;
 use rusqlite::Connection;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 
 use crate::{
     Faults, StoreError, Tx,
     error::from_sqlite,
-    tx::{Context, ReadTx},
+    notices::Outlet,
+    tx::{Context, Link, ReadTx},
 };
 
 /// Most transactions of one commit.
@@ -34,7 +34,7 @@ const GROUP_MAX: usize = 256;
 const FAST_COMMIT: Duration = Duration::from_millis(5);
 
 /// Tells the caller how its transaction ended.
-type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+pub(crate) type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// What a job wants done with its part of the group.
 pub(crate) enum Part {
@@ -70,8 +70,8 @@ pub(crate) struct Writer {
     /// Whoever holds it may begin a transaction; nobody lets go of it with one open.
     seat: Mutex<Connection>,
     context: Arc<Context>,
-    /// Committed events; sent to while the seat is held, so that they keep their order.
-    published: broadcast::Sender<Event>,
+    /// For committed events and notices; used while the seat is held, so that they keep their order.
+    outlet: Outlet,
     /// How long to wait for another process's transaction.
     patience: Duration,
     faults: Option<Faults>,
@@ -84,14 +84,14 @@ impl Writer {
     pub(crate) fn new(
         connection: Connection,
         context: Arc<Context>,
-        published: broadcast::Sender<Event>,
+        outlet: Outlet,
         patience: Duration,
         faults: Option<Faults>,
     ) -> Self {
         Self {
             seat: Mutex::new(connection),
             context,
-            published,
+            outlet,
             patience,
             faults,
             in_flight: Arc::new(AtomicUsize::new(0)),
@@ -113,6 +113,15 @@ impl Writer {
     /// The seat, as soon as it is free. A panic in a transaction's code never leaves one open: see [`job`].
     pub(crate) fn seat(&self) -> MutexGuard<'_, Connection> {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The seat, if it is free.
+    pub(crate) fn try_seat(&self) -> Option<MutexGuard<'_, Connection>> {
+        match self.seat.try_lock() {
+            Ok(connection) => Some(connection),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Commits what is queued, group by group, until the last handle of the store is gone.
@@ -144,11 +153,7 @@ impl Writer {
 
     /// Commits one job on this thread if that needs no waiting for anybody; otherwise gives it back.
     pub(crate) fn try_commit_here(&self, job: Job) -> Option<Job> {
-        let connection = match self.seat.try_lock() {
-            Ok(connection) => connection,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Some(job),
-        };
+        let Some(connection) = self.try_seat() else { return Some(job) };
         let path = &self.context.path;
         let wait = |time| connection.busy_timeout(time).map_err(|error| from_sqlite(path, "busy_timeout", error));
         let begun = wait(Duration::ZERO).and_then(|()| self.begin(&connection));
@@ -172,8 +177,7 @@ impl Writer {
     }
 
     fn tx<'a>(&'a self, connection: &'a Connection) -> Tx<'a> {
-        let read = ReadTx { connection, context: &self.context, may_change: true };
-        Tx { read, appended: Vec::new(), broken: None }
+        Tx::new(ReadTx { link: Link::Sqlite(connection), context: &self.context, may_change: true })
     }
 
     /// Ends a transaction that has begun and holds this job only.
@@ -182,7 +186,7 @@ impl Writer {
         match job(Ok(&mut tx)) {
             Part::Keep(reply) => {
                 let lost = lost(connection, &mut tx);
-                reply(self.end(connection, lost, tx.appended));
+                reply(self.end(connection, lost, tx));
             }
             Part::Undo(reply) => {
                 self.roll_back(connection);
@@ -205,15 +209,15 @@ impl Writer {
         for job in group {
             match &failed {
                 Some(error) => drop(job(Err(StoreError::clone(error)))),
-                None => failed = attempt(&mut tx, job, &mut kept).err(),
+                None => failed = attempt(connection, &mut tx, job, &mut kept).err(),
             }
         }
-        let outcome = self.end(connection, failed, tx.appended);
+        let outcome = self.end(connection, failed, tx);
         kept.into_iter().for_each(|reply| reply(outcome.clone()));
     }
 
     /// Commits what is open, unless it has failed, and publishes its events; undoes what cannot be committed.
-    fn end(&self, connection: &Connection, failed: Option<StoreError>, events: Vec<Event>) -> Result<(), StoreError> {
+    fn end(&self, connection: &Connection, failed: Option<StoreError>, tx: Tx<'_>) -> Result<(), StoreError> {
         let path = &self.context.path;
         let commit = || {
             let begun = Instant::now();
@@ -228,7 +232,10 @@ impl Writer {
         };
         match &outcome {
             // An error only means that nobody listens.
-            Ok(()) => events.into_iter().for_each(|event| drop(self.published.send(event))),
+            Ok(()) => {
+                tx.appended.into_iter().for_each(|event| drop(self.outlet.events.send(event)));
+                tx.noticed.into_iter().for_each(|signal| self.outlet.notices.send(signal));
+            }
             Err(_) => self.roll_back(connection),
         }
         outcome
@@ -252,10 +259,9 @@ fn lost(connection: &Connection, tx: &mut Tx<'_>) -> Option<StoreError> {
 }
 
 /// Runs one job inside its savepoint. An error is the whole group's: its transaction can no longer be committed.
-fn attempt(tx: &mut Tx<'_>, job: Job, kept: &mut Vec<Reply>) -> Result<(), StoreError> {
-    let ReadTx { connection, context, .. } = tx.read;
-    let path = &context.path;
-    let events_before = tx.appended.len();
+fn attempt(connection: &Connection, tx: &mut Tx<'_>, job: Job, kept: &mut Vec<Reply>) -> Result<(), StoreError> {
+    let path = &tx.read.context.path;
+    let (events_before, notices_before) = (tx.appended.len(), tx.noticed.len());
     if let Err(error) = statement(connection, path, "SAVEPOINT part") {
         job(Err(error.clone()));
         return Err(error);
@@ -270,6 +276,7 @@ fn attempt(tx: &mut Tx<'_>, job: Job, kept: &mut Vec<Reply>) -> Result<(), Store
         Part::Undo(reply) => {
             reply(Ok(()));
             tx.appended.truncate(events_before);
+            tx.noticed.truncate(notices_before);
             if lost.is_some() {
                 Ok(())
             } else {

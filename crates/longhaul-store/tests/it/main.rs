@@ -1,9 +1,15 @@
-//! The store's behaviour at its boundary, on real files.
+//! The store's behaviour at its boundary, on real files and real servers.
 
 #[cfg(test)]
 mod blobs;
 #[cfg(test)]
+mod contract;
+#[cfg(test)]
+mod cutter;
+#[cfg(test)]
 mod faults;
+#[cfg(test)]
+mod groups;
 #[cfg(test)]
 mod leases;
 #[cfg(test)]
@@ -11,8 +17,8 @@ mod memory;
 #[cfg(test)]
 mod opening;
 #[cfg(test)]
-mod support;
+mod postgres;
 #[cfg(test)]
-mod transactions;
+mod support;
 #[cfg(test)]
 mod writing;
