@@ -13,6 +13,8 @@ mod history;
 #[cfg(test)]
 mod parallel;
 #[cfg(test)]
+mod policies;
+#[cfg(test)]
 mod runs;
 #[cfg(test)]
 mod steps;
