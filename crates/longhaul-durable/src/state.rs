@@ -112,3 +112,32 @@ impl Conflicts {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, serde::Serialize, serde::Deserialize)]
+    struct Two {}
+
+    impl GraphState for Two {
+        type Update = ();
+        const FIELDS: &'static [Field] =
+            &[Field { name: "log", reducer: Reducer::Append }, Field { name: "topic", reducer: Reducer::Last }];
+        fn apply(&mut self, (): ()) {}
+    }
+
+    #[test]
+    fn two_tasks_that_set_one_field_are_both_named() {
+        let mut conflicts = Conflicts::default();
+        conflicts.add::<Two>(0, "a", 0b01).unwrap();
+        conflicts.add::<Two>(1, "b", 0b10).unwrap();
+        conflicts.add::<Two>(2, "b", 0).unwrap();
+        let error = conflicts.add::<Two>(7, "c", 0b10).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "topic was set by b (task 1) and by c (task 7) in one superstep, but keeps one value: set it in one of \
+             them, let them run one after the other, or give the field a reducer"
+        );
+    }
+}

@@ -11,6 +11,8 @@ mod graphs;
 #[cfg(test)]
 mod history;
 #[cfg(test)]
+mod refused;
+#[cfg(test)]
 mod runs;
 #[cfg(test)]
 mod steps;
