@@ -33,6 +33,12 @@ impl Digest {
         Self(hash.finalize().into())
     }
 
+    /// The 32 bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// The 64 hexadecimal digits without the prefix, fit for a file name.
     #[must_use]
     pub fn hex(&self) -> String {
@@ -49,6 +55,13 @@ impl fmt::Display for Digest {
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// The digest whose bytes these are, as [`Digest::as_bytes`] gave them.
+impl From<[u8; 32]> for Digest {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
     }
 }
 
@@ -85,6 +98,7 @@ mod tests {
         let digest = Digest::of("abc");
         assert_eq!(digest.to_string(), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert_eq!(digest.to_string().parse(), Ok(digest));
+        assert_eq!(Digest::from(*digest.as_bytes()), digest);
         assert!("sha256:00".parse::<Digest>().is_err());
     }
 

@@ -1,74 +1,185 @@
-//! From state to what is stored, and back: deltas, digests, limits.
+//! From state to what is stored, and back: deltas, the chain of digests, snapshots.
 //!
-//! Invariant: the state in memory is always the one that replaying the stored JSON gives. Values are read back before
-//! they are used, so a type that does not survive JSON shows itself at once and not after a crash.
+//! Invariants: the state in memory is always the one that replaying the stored JSON gives, for values are read back
+//! before they are used; each row's digest covers the row and all before it, so that a row that was changed, lost or
+//! moved is noticed.
 
 use std::sync::Arc;
 
 use longhaul_core::{Digest, ExecutionId};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::{
-    DurableError, GraphState, NodeError, limits,
-    records::{CheckpointRow, Form},
+    DurableError, Form, GraphState,
+    flow::Planned,
+    machine::Position,
+    records::checkpoints::{CheckpointRow, Log, Snapshot},
+    shape::END,
 };
 
-/// A state together with what is stored of it.
-pub(crate) struct Sealed<S> {
+/// Deltas of so many bytes are replayed rather than a snapshot written.
+const SNAPSHOT_BYTES_MIN: u64 = 32 * 1024;
+/// What reading one more row costs, in bytes of delta.
+const ROW_BYTES: u64 = 128;
+
+/// The digest of nothing yet: another one for each frame.
+pub(crate) fn chain_start(execution: &ExecutionId, ns: &str) -> Digest {
+    Digest::of_parts([b"chain 2".as_slice(), execution.as_str().as_bytes(), ns.as_bytes()])
+}
+
+/// The digest of a row and all before it. `data` is that of the row, or the array of the tasks' updates.
+pub(crate) fn chain_next(before: &Digest, form: Form, data: &str, frontier: &str) -> Digest {
+    Digest::of_parts([&before.as_bytes()[..], form.as_str().as_bytes(), data.as_bytes(), frontier.as_bytes()])
+}
+
+fn snapshot_digest(chain: &Digest, state: &str) -> Digest {
+    Digest::of_parts([&chain.as_bytes()[..], state.as_bytes()])
+}
+
+/// How much would have to be replayed, so that a snapshot is written when it has become too much. The snapshots of an
+/// execution together are never longer than a few times its deltas.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Weight {
+    delta_bytes: u64,
+    snapshot_bytes: u64,
+}
+
+impl Weight {
+    pub(crate) fn of_whole(bytes: usize) -> Self {
+        Self { delta_bytes: 0, snapshot_bytes: bytes as u64 }
+    }
+
+    /// Notes a delta; tells whether a snapshot is due.
+    pub(crate) fn add(&mut self, bytes: usize) -> bool {
+        self.delta_bytes += bytes as u64 + ROW_BYTES;
+        self.delta_bytes >= self.snapshot_bytes.max(SNAPSHOT_BYTES_MIN)
+    }
+
+    /// A snapshot of the state whose last row has this digest.
+    pub(crate) fn snapshot<S: GraphState>(
+        &mut self,
+        superstep: u64,
+        state: &S,
+        chain: &Digest,
+    ) -> Result<Snapshot, serde_json::Error> {
+        let state = serde_json::to_string(state)?;
+        *self = Self::of_whole(state.len());
+        let digest = snapshot_digest(chain, &state).as_bytes().to_vec();
+        Ok(Snapshot { superstep, state, digest })
+    }
+}
+
+/// A frame as it was when its last row was written.
+pub(crate) struct Replayed<S: GraphState> {
     pub(crate) state: S,
-    /// The full state, or the update that led to it.
-    pub(crate) json: String,
-    /// Of the state.
-    pub(crate) digest: Digest,
+    pub(crate) position: Position,
+    pub(crate) chain: Digest,
+    pub(crate) weight: Weight,
+    /// All updates since the first row, if there was no snapshot in between.
+    pub(crate) updates: Vec<String>,
 }
 
-pub(crate) fn seal_initial<S: GraphState>(initial: &S) -> Result<Sealed<S>, DurableError> {
-    let json = serde_json::to_string(initial).map_err(Arc::new)?;
-    let state: S = serde_json::from_str(&json).map_err(Arc::new)?;
-    let value = serde_json::to_value(&state).map_err(Arc::new)?;
-    limits::check_state(&state)?;
-    Ok(Sealed { state, json, digest: digest(value) })
-}
-
-pub(crate) fn seal_update<S: GraphState>(node: &str, state: &S, update: &S::Update) -> Result<Sealed<S>, NodeError> {
-    let unfit = |source| NodeError::Update { node: node.to_owned(), source: Arc::new(source) };
-    let refused = |source| NodeError::Limit { node: node.to_owned(), source };
-    let json = serde_json::to_string(update).map_err(unfit)?;
-    limits::check_update::<S>(update).map_err(refused)?;
-    let mut state = state.clone();
-    state.apply(serde_json::from_str(&json).map_err(unfit)?);
-    let value = serde_json::to_value(&state).map_err(unfit)?;
-    limits::check_close(&state).map_err(refused)?;
-    Ok(Sealed { state, json, digest: digest(value) })
-}
-
-/// The state after the last of these checkpoints, which follow each other from a full one on.
-pub(crate) fn replay<S: GraphState>(execution: &ExecutionId, rows: &[CheckpointRow]) -> Result<S, DurableError> {
-    let superstep = rows.last().map_or(0, |row| row.superstep);
-    let diverged = || DurableError::Diverged { execution: execution.clone(), superstep };
-    let mut state: Option<S> = None;
+/// Rebuilds a frame from its log; nothing when the log is empty. `parent` is what a frame that shares its parent's
+/// state was begun with.
+pub(crate) fn replay<S: GraphState>(
+    execution: &ExecutionId,
+    ns: &str,
+    log: &Log,
+    parent: Option<S>,
+) -> Result<Option<Replayed<S>>, DurableError> {
+    let Some(last) = log.rows.last() else { return Ok(None) };
+    let damaged = |superstep| DurableError::Damaged { execution: execution.clone(), ns: ns.to_owned(), superstep };
+    let diverged = |superstep| DurableError::Diverged { execution: execution.clone(), superstep };
+    let mut chain = chain_start(execution, ns);
+    let mut state = parent;
+    let mut weight = Weight::default();
+    let mut updates = Vec::new();
+    let mut rows = log.rows.iter();
+    if let Some(snapshot) = &log.snapshot {
+        let own = rows.next().filter(|row| row.superstep == snapshot.superstep);
+        chain = own.and_then(digest_of).ok_or_else(|| damaged(snapshot.superstep))?;
+        if snapshot.digest != snapshot_digest(&chain, &snapshot.state).as_bytes() {
+            return Err(damaged(snapshot.superstep));
+        }
+        state = Some(parse(&snapshot.state).ok_or_else(|| diverged(snapshot.superstep))?);
+        weight = Weight::of_whole(snapshot.state.len());
+    }
+    let mut expected = log.snapshot.as_ref().map(|snapshot| snapshot.superstep + 1);
     for row in rows {
-        match (row.form, &mut state) {
-            (Form::Full, state) => *state = Some(parse(&row.data).ok_or_else(diverged)?),
-            (Form::Delta, Some(state)) => state.apply(parse(&row.data).ok_or_else(diverged)?),
-            (Form::Delta, None) => return Err(diverged()),
+        if expected.is_some_and(|expected| expected != row.superstep) {
+            return Err(damaged(row.superstep));
+        }
+        expected = Some(row.superstep + 1);
+        let digest = digest_of(row).ok_or_else(|| damaged(row.superstep))?;
+        if row.v > 1 && digest != chain_next(&chain, row.form, &row.data, &row.frontier) {
+            return Err(damaged(row.superstep));
+        }
+        chain = digest;
+        match row.form {
+            Form::Full => {
+                state = Some(parse(&row.data).ok_or_else(|| diverged(row.superstep))?);
+                weight = Weight::of_whole(row.data.len());
+            }
+            Form::Parent => weight = Weight::of_whole(0),
+            Form::Delta | Form::Tasks | Form::Edited => {
+                let state = state.as_mut().ok_or_else(|| damaged(row.superstep))?;
+                for update in updates_of::<S>(row).ok_or_else(|| diverged(row.superstep))? {
+                    state.apply(update);
+                }
+                weight.add(row.data.len());
+                updates.push(row.data.clone());
+            }
         }
     }
-    let state = state.ok_or_else(diverged)?;
-    let found = digest(serde_json::to_value(&state).map_err(Arc::new)?);
-    match rows.last() {
-        Some(row) if row.digest == found => Ok(state),
-        Some(_) | None => Err(diverged()),
+    let state = state.ok_or_else(|| damaged(last.superstep))?;
+    if last.v == 1 && digest_of(last) != Some(state_digest(&state)?) {
+        return Err(diverged(last.superstep));
     }
+    let position = position_of(last).ok_or_else(|| damaged(last.superstep))?;
+    Ok(Some(Replayed { state, position, chain, weight, updates }))
+}
+
+/// The updates of a row, in order. Rows of version 1 hold one.
+fn updates_of<S: GraphState>(row: &CheckpointRow) -> Option<Vec<S::Update>> {
+    if row.v == 1 {
+        return parse(&row.data).map(|update| vec![update]);
+    }
+    read_updates::<S>(&row.data).ok()
+}
+
+/// The updates of a delta of this release: an array by task of arrays.
+pub(crate) fn read_updates<S: GraphState>(data: &str) -> Result<Vec<S::Update>, serde_json::Error> {
+    let by_task: Vec<Vec<S::Update>> = serde_json::from_str(data)?;
+    Ok(by_task.into_iter().flatten().collect())
+}
+
+/// Where a row says that its frame stands. Rows of version 1 name one node.
+pub(crate) fn position_of(row: &CheckpointRow) -> Option<Position> {
+    if row.v > 1 {
+        return parse(&row.frontier);
+    }
+    let frontier = match row.frontier.as_str() {
+        END => Vec::new(),
+        node => vec![Planned { node: node.into(), input: None }],
+    };
+    Some(Position { superstep: row.superstep, frontier, ..Position::default() })
+}
+
+/// The digest of a row. In rows of version 1 it is a text, and that of the state.
+pub(crate) fn digest_of(row: &CheckpointRow) -> Option<Digest> {
+    if row.v == 1 {
+        return std::str::from_utf8(&row.digest).ok()?.parse().ok();
+    }
+    <[u8; 32]>::try_from(row.digest.as_slice()).ok().map(Digest::from)
+}
+
+/// As the first release took it: objects are sorted, for the order of their fields is no part of a state.
+fn state_digest<S: GraphState>(state: &S) -> Result<Digest, DurableError> {
+    let mut value = serde_json::to_value(state).map_err(Arc::new)?;
+    value.sort_all_objects();
+    Ok(Digest::of(value.to_string()))
 }
 
 fn parse<T: DeserializeOwned>(json: &str) -> Option<T> {
     serde_json::from_str(json).ok()
-}
-
-/// Objects are sorted first: the order of their fields is no part of a state.
-fn digest(mut state: Value) -> Digest {
-    state.sort_all_objects();
-    Digest::of(state.to_string())
 }

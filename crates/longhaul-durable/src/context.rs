@@ -1,358 +1,295 @@
 //! What a node's code is given: recorded steps, and access to its surroundings.
 //!
-//! It owns the numbering and replay of steps within one run of a node. Invariants: a step's work that has been recorded
-//! is never polled again; what a node sees of a result is always what was recorded, so that a replay cannot differ.
+//! It owns the numbering of steps and waits within one run of a node; `recording` and `pausing` do the rest. Invariant:
+//! an error that would make a replay differ ends the node, whatever its code does with it.
 
 use std::{
-    collections::BTreeMap,
     future::Future,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
-use longhaul_core::{Ambient, ExecutionId, TaskScope, ThreadId, TimeMs, limits::STEP_RESULT_BYTES_MAX};
+use longhaul_core::{EventDraft, ExecutionId, TaskScope, ThreadId, TimeMs};
 use longhaul_store::{Store, StoreError, Tx};
-use serde::{Serialize, de::DeserializeOwned};
-use tokio::{sync::broadcast, time::Instant};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Effect, News, NodeError, Progress, Resources, StepError, StepId,
-    records::{Pen, RecordedStep},
+    Effect, NodeError, Resources, StepId,
+    open::Earlier,
+    pausing::Unanswered,
+    records::Place,
+    run::{Journal, Run},
     step::STEP_NAME_CHARS_MAX,
 };
 
-/// Rows and events that another crate adds to the transaction that closes a superstep.
+/// Rows and events that are added to the transaction that records a node's answer.
 pub(crate) type AtClose = Box<dyn FnOnce(&mut Tx<'_>) -> Result<(), StoreError> + Send>;
 
 /// The surroundings of one run of a node. Cheap to clone.
 #[derive(Clone)]
-pub struct NodeContext(Arc<Inner>);
+pub struct NodeContext(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
-    pub(crate) store: Store,
-    pub(crate) ambient: Ambient,
-    pub(crate) pen: Pen,
-    pub(crate) thread: ThreadId,
-    pub(crate) node: String,
-    pub(crate) superstep: u64,
-    pub(crate) cancel: CancellationToken,
-    pub(crate) resources: Resources,
-    pub(crate) progress: broadcast::Sender<Progress>,
-    /// What earlier runs of this node have recorded, by the steps' numbers.
-    pub(crate) recorded: BTreeMap<u32, RecordedStep>,
+    pub(crate) run: Arc<Run>,
+    pub(crate) place: Place,
+    pub(crate) attempt: u32,
+    /// What earlier runs of this node have recorded.
+    pub(crate) earlier: Earlier,
     pub(crate) asked: Asked,
 }
 
 /// What this run of the node has asked for so far.
-#[derive(Default)]
 pub(crate) struct Asked {
     steps: AtomicU32,
-    replayed: AtomicU64,
-    /// The first error that the node may not swallow.
-    fatal: Mutex<Option<NodeError>>,
+    pub(crate) replayed: AtomicU64,
     /// Whether a step is being run at the moment.
     busy: AtomicBool,
-    at_close: Mutex<Vec<AtClose>>,
+    notes: Mutex<Notes>,
+}
+
+#[derive(Default)]
+struct Notes {
+    /// The first error that the node may not swallow.
+    fatal: Option<NodeError>,
+    at_close: Vec<AtClose>,
+    /// What it waits for, its subgraphs included.
+    waits: Vec<Unanswered>,
+    /// The last sign of life.
+    alive_at: Option<Instant>,
+}
+
+/// What a node that has ended leaves behind.
+pub(crate) struct Left {
+    pub(crate) at_close: Vec<AtClose>,
+    pub(crate) waits: Vec<Unanswered>,
+    pub(crate) fatal: Option<NodeError>,
 }
 
 impl NodeContext {
-    pub(crate) fn new(inner: Inner) -> Self {
-        Self(Arc::new(inner))
-    }
-
-    /// Runs `work` and records its result; when it has been recorded before, `work` is never polled and the recorded
-    /// result is returned. Steps are known by their order and name: both must follow from the state and from results
-    /// of earlier steps only. So they run one after the other, a limit of time belongs inside `work`, and a failed
-    /// step ends the node: what it may do about a failure, it gets as a value from `work`.
-    ///
-    /// # Errors
-    /// [`NodeError::Step`] when `work` fails, [`NodeError::Replay`] when another step was recorded here,
-    /// [`NodeError::ResultTooLarge`], [`NodeError::Result`], [`NodeError::Store`]. To be passed on with `?`: a node
-    /// that swallows one fails all the same.
-    pub fn step<T, F>(&self, name: &str, effect: Effect, work: F) -> impl Future<Output = Result<T, NodeError>> + Send
-    where
-        T: Serialize + DeserializeOwned + Send + 'static,
-        F: Future<Output = Result<T, StepError>> + Send,
-    {
-        self.step_tx(name, effect, work, |_, _| Ok(()))
-    }
-
-    /// Like [`Self::step`]; `commit` adds rows and events to the transaction that records the result.
-    ///
-    /// # Errors
-    /// Those of [`Self::step`], and those of `commit`, as [`NodeError::Store`]; then the step is not recorded either.
-    pub fn step_tx<T, F, C>(
-        &self,
-        name: &str,
-        effect: Effect,
-        work: F,
-        commit: C,
-    ) -> impl Future<Output = Result<T, NodeError>> + Send
-    where
-        T: Serialize + DeserializeOwned + Send + 'static,
-        F: Future<Output = Result<T, StepError>> + Send,
-        C: FnOnce(&mut Tx<'_>, &T) -> Result<(), StoreError> + Send + 'static,
-    {
-        // Boxed here, so that a large piece of work is not part of every future around it.
-        let work = Box::pin(work);
-        async move {
-            let step = self.next_step(name)?;
-            let busy = Busy { context: self, step: Some(step.clone()) };
-            let outcome = self.run_step(step, &effect, work, commit).await;
-            busy.done();
-            outcome.map_err(|error| self.fatal(error))
-        }
+    pub(crate) fn new(run: Arc<Run>, place: Place, attempt: u32, earlier: Earlier) -> Self {
+        let asked = Asked {
+            steps: AtomicU32::new(0),
+            replayed: AtomicU64::new(0),
+            busy: AtomicBool::new(false),
+            notes: Mutex::default(),
+        };
+        Self(Arc::new(Inner { run, place, attempt, earlier, asked }))
     }
 
     /// The id of the next step, given the name it will have: an idempotency key or git trailer for its work.
     #[must_use]
     pub fn step_id(&self, name: &str) -> StepId {
-        self.id(name, self.0.asked.steps.load(Ordering::SeqCst) + 1)
+        self.id(name, self.0.asked.steps.load(Ordering::Relaxed) + 1)
     }
 
-    /// Adds rows and events to the transaction that closes this superstep, if the node finishes.
+    /// Adds rows and events to the transaction that records the node's answer, if the node finishes.
     pub fn at_close(&self, commit: impl FnOnce(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static) {
-        self.0.asked.at_close.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(commit));
+        if self.0.run.journal.is_none() {
+            self.fatal(NodeError::KeepsNothing { what: "at_close" });
+            return;
+        }
+        self.notes().at_close.push(Box::new(commit));
+    }
+
+    /// Appends an event to the log with the node's answer, if the node finishes. A runtime that keeps nothing has no
+    /// log.
+    pub fn emit(&self, draft: EventDraft) {
+        if self.0.run.journal.is_none() {
+            return;
+        }
+        let run = self.0.run.clone();
+        let step = format!("{}{}/{}.{}", self.0.place.ns, self.0.place.node, self.0.place.superstep, self.0.place.task);
+        self.at_close(move |tx| tx.append_event(&run.scope, Some(&run.execution), Some(&step), draft).map(drop));
     }
 
     /// Now; recorded, so that it is the same on replay.
     ///
     /// # Errors
     /// Those of [`Self::step`].
-    pub async fn now(&self) -> Result<TimeMs, NodeError> {
-        let now = self.0.ambient.clock.now();
-        self.step("now", Effect::Pure, async move { Ok(now) }).await
+    pub fn now(&self) -> impl Future<Output = Result<TimeMs, NodeError>> + Send {
+        let now = self.0.run.ambient.clock.now();
+        self.step("now", Effect::Pure, async move { Ok(now) })
     }
 
     /// 64 random bits; recorded, so that they are the same on replay.
     ///
     /// # Errors
     /// Those of [`Self::step`].
-    pub async fn random(&self) -> Result<u64, NodeError> {
-        let bits = self.0.ambient.rng.next_u64();
-        self.step("random", Effect::Pure, async move { Ok(bits) }).await
+    pub fn random(&self) -> impl Future<Output = Result<u64, NodeError>> + Send {
+        let bits = self.0.run.ambient.rng.next_u64();
+        self.step("random", Effect::Pure, async move { Ok(bits) })
+    }
+
+    /// A sign of life, for a policy with a limit on silence. A recorded step is one, too.
+    pub fn heartbeat(&self) {
+        self.notes().alive_at = Some(Instant::now());
     }
 
     /// The execution.
     #[must_use]
     pub fn execution(&self) -> &ExecutionId {
-        &self.0.pen.execution
+        &self.0.run.execution
     }
 
     /// On whose behalf it runs.
     #[must_use]
     pub fn scope(&self) -> &TaskScope {
-        &self.0.pen.scope
+        &self.0.run.scope
     }
 
     /// The thread.
     #[must_use]
     pub fn thread(&self) -> &ThreadId {
-        &self.0.thread
+        &self.0.run.thread
+    }
+
+    /// The node's name.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        &self.0.place.node
     }
 
     /// The number of the superstep as which the node runs, from 1.
     #[must_use]
     pub fn superstep(&self) -> u64 {
-        self.0.superstep
+        self.0.place.superstep
+    }
+
+    /// Number of this run of the node among those of the superstep, from 0.
+    #[must_use]
+    pub fn task(&self) -> u32 {
+        self.0.place.task
+    }
+
+    /// Number of the attempt within this run, from 1.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.0.attempt
     }
 
     /// The store, for reading. What is read outside a step may differ on replay.
+    ///
+    /// # Panics
+    /// In a runtime that keeps nothing.
     #[must_use]
     pub fn store(&self) -> &Store {
-        &self.0.store
+        &self.0.run.journal.as_ref().expect("a node that reads the store runs in a runtime with one").store
     }
 
     /// Cancelled when the run is to end. The driver drops the node then; only work that must be told needs this.
     #[must_use]
     pub fn cancel(&self) -> &CancellationToken {
-        &self.0.cancel
+        &self.0.run.cancel
     }
 
     /// The live objects of the run.
     #[must_use]
     pub fn resources(&self) -> &Resources {
-        &self.0.resources
+        &self.0.run.resources
     }
 
     /// How many steps of this run of the node returned what an earlier run had recorded.
     #[must_use]
     pub fn replayed_steps(&self) -> u64 {
-        self.0.asked.replayed.load(Ordering::SeqCst)
+        self.0.asked.replayed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn tell(&self, news: News) {
-        let Inner { thread, pen, superstep, node, progress, .. } = &*self.0;
-        // An error only means that nobody watches.
-        let _ = progress.send(Progress {
-            thread: thread.clone(),
-            execution: pen.execution.clone(),
-            superstep: *superstep,
-            node: node.clone(),
-            news,
-        });
+    pub(crate) fn journal(&self) -> Option<&Journal> {
+        self.0.run.journal.as_ref()
     }
 
-    /// After the node has finished: what it may not have swallowed, and what it adds to the closing transaction.
-    pub(crate) fn finish(&self) -> Result<Vec<AtClose>, NodeError> {
-        let asked = &self.0.asked;
-        if let Some(fatal) = asked.fatal.lock().unwrap_or_else(PoisonError::into_inner).clone() {
-            return Err(fatal);
+    /// The last sign of life, if there was one.
+    pub(crate) fn alive_at(&self) -> Option<Instant> {
+        self.notes().alive_at
+    }
+
+    pub(crate) fn add_waits(&self, waits: impl IntoIterator<Item = Unanswered>) {
+        self.notes().waits.extend(waits);
+    }
+
+    pub(crate) fn add_at_close(&self, commit: AtClose) {
+        self.notes().at_close.push(commit);
+    }
+
+    /// After the node has ended: what it leaves, and what it may not have swallowed.
+    pub(crate) fn finish(&self) -> Left {
+        let mut notes = std::mem::take(&mut *self.notes());
+        if notes.fatal.is_none() {
+            let count = self.0.asked.steps.load(Ordering::Relaxed);
+            notes.fatal =
+                self.0.earlier.recorded.range(count + 1..).next().map(|(ordinal, recorded)| NodeError::ReplayShort {
+                    node: self.0.place.node.to_string(),
+                    superstep: self.0.place.superstep,
+                    ordinal: *ordinal,
+                    recorded: recorded.name().to_owned(),
+                });
         }
-        let count = asked.steps.load(Ordering::SeqCst);
-        if let Some((ordinal, recorded)) = self.0.recorded.range(count + 1..).next() {
-            return Err(NodeError::ReplayShort {
-                node: self.0.node.clone(),
-                superstep: self.0.superstep,
-                ordinal: *ordinal,
-                recorded: recorded.name.clone(),
-            });
-        }
-        Ok(std::mem::take(&mut *asked.at_close.lock().unwrap_or_else(PoisonError::into_inner)))
+        Left { at_close: notes.at_close, waits: notes.waits, fatal: notes.fatal }
     }
 
-    fn id(&self, name: &str, ordinal: u32) -> StepId {
+    pub(crate) fn id(&self, name: &str, ordinal: u32) -> StepId {
+        let Place { ns, superstep, task, node } = &self.0.place;
         StepId {
-            execution: self.0.pen.execution.clone(),
-            node: self.0.node.clone(),
-            superstep: self.0.superstep,
-            name: name.to_owned(),
+            execution: self.0.run.execution.clone(),
+            ns: ns.to_string(),
+            superstep: *superstep,
+            task: *task,
+            node: node.to_string(),
             ordinal,
+            name: name.to_owned(),
         }
     }
 
-    fn next_step(&self, name: &str) -> Result<StepId, NodeError> {
+    /// Takes the next number for a step or wait of this name. The guard is to be told when it has ended.
+    pub(crate) fn next_step(&self, name: &str) -> Result<Busy<'_>, NodeError> {
         let asked = &self.0.asked;
-        if let Some(fatal) = asked.fatal.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+        if let Some(fatal) = self.notes().fatal.clone() {
             return Err(fatal);
         }
         if name.is_empty() || name.chars().count() > STEP_NAME_CHARS_MAX {
             let name = name.chars().take(STEP_NAME_CHARS_MAX).collect();
             return Err(self.fatal(NodeError::StepName { name, chars_max: STEP_NAME_CHARS_MAX }));
         }
-        if asked.busy.swap(true, Ordering::SeqCst) {
+        if asked.busy.swap(true, Ordering::Relaxed) {
             return Err(self.fatal(NodeError::Overlap { step: self.step_id(name) }));
         }
-        Ok(self.id(name, asked.steps.fetch_add(1, Ordering::SeqCst) + 1))
-    }
-
-    async fn run_step<T, F, C>(&self, step: StepId, effect: &Effect, work: F, commit: C) -> Result<T, NodeError>
-    where
-        T: Serialize + DeserializeOwned + Send + 'static,
-        F: Future<Output = Result<T, StepError>> + Send,
-        C: FnOnce(&mut Tx<'_>, &T) -> Result<(), StoreError> + Send + 'static,
-    {
-        if let Some(recorded) = self.0.recorded.get(&step.ordinal) {
-            return self.replay(step, recorded);
-        }
-        if *effect == Effect::Once {
-            let (pen, step) = (self.0.pen.clone(), step.clone());
-            self.write(move |tx| pen.insert_intent(tx, &step)).await?;
-        }
-        self.tell(News::StepStarted { name: step.name.clone() });
-        let begun = Instant::now();
-        match work.await {
-            Ok(value) => {
-                let elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-                self.record(step, effect, value, elapsed_ms, commit).await
-            }
-            Err(error) => {
-                self.tell(News::StepFailed { name: step.name.clone() });
-                if *effect == Effect::Once && error.nothing_happened {
-                    let (pen, step) = (self.0.pen.clone(), step.clone());
-                    self.write(move |tx| pen.delete_intent(tx, &step)).await?;
-                }
-                Err(NodeError::Step { step, source: error.source })
-            }
-        }
-    }
-
-    fn replay<T: DeserializeOwned>(&self, step: StepId, recorded: &RecordedStep) -> Result<T, NodeError> {
-        if recorded.name != step.name {
-            return Err(NodeError::Replay {
-                node: step.node,
-                superstep: step.superstep,
-                ordinal: step.ordinal,
-                recorded: recorded.name.clone(),
-                asked: step.name,
-            });
-        }
-        let value = serde_json::from_str(&recorded.result)
-            .map_err(|source| NodeError::Result { step: step.clone(), source: Arc::new(source) })?;
-        self.0.asked.replayed.fetch_add(1, Ordering::SeqCst);
-        self.tell(News::StepReplayed { name: step.name });
-        Ok(value)
-    }
-
-    async fn record<T, C>(
-        &self,
-        step: StepId,
-        effect: &Effect,
-        value: T,
-        elapsed_ms: u64,
-        commit: C,
-    ) -> Result<T, NodeError>
-    where
-        T: Serialize + DeserializeOwned + Send + 'static,
-        C: FnOnce(&mut Tx<'_>, &T) -> Result<(), StoreError> + Send + 'static,
-    {
-        let unfit = |source| NodeError::Result { step: step.clone(), source: Arc::new(source) };
-        let result = serde_json::to_string(&value).map_err(unfit)?;
-        if result.len() > STEP_RESULT_BYTES_MAX {
-            let bytes_max = STEP_RESULT_BYTES_MAX;
-            return Err(NodeError::ResultTooLarge { step, bytes: result.len(), bytes_max });
-        }
-        // What the node gets is read back: it sees the same now as on replay, and what cannot be read is not recorded.
-        let seen = serde_json::from_str(&result).map_err(unfit)?;
-        let name = step.name.clone();
-        let (pen, effect) = (self.0.pen.clone(), effect.clone());
-        self.write(move |tx| {
-            pen.insert_step(tx, &step, (effect.as_str(), effect.key()), &result, elapsed_ms)?;
-            commit(tx, &value)
-        })
-        .await?;
-        self.tell(News::StepRecorded { name, elapsed_ms });
-        Ok(seen)
-    }
-
-    /// A fenced transaction.
-    async fn write(
-        &self,
-        work: impl FnOnce(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static,
-    ) -> Result<(), NodeError> {
-        let pen = self.0.pen.clone();
-        let written = self.0.store.write(move |tx| {
-            pen.fenced(tx)?;
-            work(tx)
-        });
-        written.await.map_err(NodeError::Store)
+        let ordinal = asked.steps.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(Busy { context: self, step: Some(self.id(name, ordinal)) })
     }
 
     /// Keeps the first error that ends this run of the node, whatever its code does with it.
-    fn fatal(&self, error: NodeError) -> NodeError {
-        self.0.asked.fatal.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error).clone()
+    pub(crate) fn fatal(&self, error: NodeError) -> NodeError {
+        self.notes().fatal.get_or_insert(error).clone()
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.0.asked.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Lives while a step is being run.
-struct Busy<'a> {
+pub(crate) struct Busy<'a> {
     context: &'a NodeContext,
     /// Taken out when the step has ended.
     step: Option<StepId>,
 }
 
 impl Busy<'_> {
-    fn done(mut self) {
+    pub(crate) fn step(&self) -> StepId {
+        self.step.clone().expect("a step is named until it has ended")
+    }
+
+    pub(crate) fn done(mut self) {
         self.step = None;
     }
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.context.0.asked.busy.store(false, Ordering::SeqCst);
+        self.context.0.asked.busy.store(false, Ordering::Relaxed);
         // A node that drops a step half-way could go on differently each time it runs.
         if let Some(step) = self.step.take() {
             self.context.fatal(NodeError::Dropped { step });

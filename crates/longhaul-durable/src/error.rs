@@ -2,10 +2,10 @@
 
 use std::{error::Error, sync::Arc};
 
-use longhaul_core::{ExecutionId, ThreadId};
+use longhaul_core::{ExecutionId, ThreadId, TimeMs};
 use longhaul_store::{LeaseError, StoreError};
 
-use crate::{limits::LimitError, machine::RouteError, step::StepId};
+use crate::{AnswerSchemaError, ConflictError, LimitError, RouteError, StepId, WaitId, WaitInfo, WaitStatus};
 
 /// Why a node did not finish. Nothing of its superstep was closed; recorded steps stay recorded, and the next run tries
 /// again from the first step that is not.
@@ -112,14 +112,85 @@ pub enum NodeError {
         #[source]
         source: LimitError,
     },
-    /// The node's branch chose a node outside its targets.
+    /// The node's branch, or the node itself, chose a way that the graph does not have.
     #[error(transparent)]
     Route(#[from] RouteError),
+    /// Two tasks of one superstep set the same field, of which only the last value is kept.
+    #[error("superstep {superstep} cannot be closed")]
+    Conflict {
+        /// The superstep.
+        superstep: u64,
+        /// The field and the tasks.
+        #[source]
+        source: ConflictError,
+    },
     /// The run was not given a live object that the node needs.
     #[error("the run was given no {resource}: add it to its resources")]
     MissingResource {
         /// Name and Rust type.
         resource: String,
+    },
+    /// The node took longer than its policy allows.
+    #[error("{node} took longer than {limit_ms} ms{}", if *.idle { " without a sign of life: call ctx.heartbeat()" } else { "" })]
+    TimedOut {
+        /// The node.
+        node: String,
+        /// The limit.
+        limit_ms: u64,
+        /// Whether the limit is that on silence.
+        idle: bool,
+    },
+    /// The node waits for an answer from outside. To be passed on with `?`; the run ends with
+    /// [`crate::Outcome::Waiting`] once nothing else can go on.
+    #[error("the node waits for an answer")]
+    Suspended,
+    /// The wait's execution was cancelled.
+    #[error("the wait {wait} was cancelled")]
+    WaitCancelled {
+        /// The wait.
+        wait: WaitId,
+    },
+    /// A wait was declared with a schema outside the supported subset.
+    #[error("the schema of the wait {name:?} cannot be used")]
+    WaitSchema {
+        /// The wait's name.
+        name: String,
+        /// Where and why.
+        #[source]
+        source: AnswerSchemaError,
+    },
+    /// A subgraph ended at a boundary because the run was asked to stop.
+    #[error("the run was asked to stop")]
+    Stopped,
+    /// An act inside has an unknown outcome, and nothing can be asked about it.
+    #[error("nobody knows whether step {step} took place: say what happened, with reconcile")]
+    NeedsReconcile {
+        /// The step.
+        step: StepId,
+    },
+    /// A node of a subgraph did not finish.
+    #[error("the node {node} of the subgraph failed in superstep {superstep}")]
+    Subgraph {
+        /// The node inside.
+        node: String,
+        /// Its superstep there.
+        superstep: u64,
+        /// Why.
+        #[source]
+        source: Arc<NodeError>,
+    },
+    /// A subgraph could not be begun or gone on with.
+    #[error("the subgraph cannot be run")]
+    Frame {
+        /// Why.
+        #[source]
+        source: Arc<DurableError>,
+    },
+    /// The runtime records nothing, so this cannot be done.
+    #[error("this runtime keeps nothing: {what} needs a runtime with a store")]
+    KeepsNothing {
+        /// What was asked for.
+        what: &'static str,
     },
     /// The node's code panicked.
     #[error("the code of the node panicked: {message}; this is a defect, please report it")]
@@ -140,6 +211,36 @@ pub enum NodeError {
 }
 
 impl NodeError {
+    /// Whether another attempt might succeed: a step failed, the node gave up or took too long.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Step { .. } | Self::GaveUp { .. } | Self::TimedOut { .. } => true,
+            Self::Subgraph { source, .. } => source.may_pass(),
+            Self::Replay { .. }
+            | Self::ReplayShort { .. }
+            | Self::Overlap { .. }
+            | Self::Dropped { .. }
+            | Self::StepName { .. }
+            | Self::ResultTooLarge { .. }
+            | Self::Result { .. }
+            | Self::Update { .. }
+            | Self::Limit { .. }
+            | Self::Route(_)
+            | Self::Conflict { .. }
+            | Self::MissingResource { .. }
+            | Self::Suspended
+            | Self::WaitCancelled { .. }
+            | Self::WaitSchema { .. }
+            | Self::Stopped
+            | Self::NeedsReconcile { .. }
+            | Self::Frame { .. }
+            | Self::KeepsNothing { .. }
+            | Self::Panicked { .. }
+            | Self::Store(_) => false,
+        }
+    }
+
     /// The node's own reason for not finishing.
     pub fn gave_up(reason: impl Error + Send + Sync + 'static) -> Self {
         Self::GaveUp { source: Arc::new(reason) }
@@ -179,10 +280,27 @@ pub enum DurableError {
         /// The superstep.
         superstep: u64,
     },
+    /// A stored checkpoint is not what was written.
+    #[error(
+        "the checkpoint {superstep} of {execution}{} is damaged: restore a backup, or fork an earlier checkpoint",
+        if .ns.is_empty() { String::new() } else { format!(" at {}", .ns) }
+    )]
+    Damaged {
+        /// The execution.
+        execution: ExecutionId,
+        /// The frame; empty for the outermost.
+        ns: String,
+        /// The superstep.
+        superstep: u64,
+    },
     /// The initial state is too large.
     #[error("the initial state is refused")]
-    Limit(#[from] LimitError),
-    /// The branch at the start chose a node outside its targets.
+    Limit(
+        #[from]
+        #[source]
+        LimitError,
+    ),
+    /// The branch at the start chose a way that the graph does not have.
     #[error(transparent)]
     Route(#[from] RouteError),
     /// The initial state cannot be written as JSON or read back.
@@ -226,4 +344,50 @@ pub enum DurableError {
         /// The step.
         step: StepId,
     },
+    /// There is no such wait for this tenant.
+    #[error("there is no wait {wait}")]
+    NoWait {
+        /// The id asked for.
+        wait: WaitId,
+    },
+    /// The wait was answered by another request, or ended without an answer.
+    #[error(
+        "the wait {wait} is {} since {}{}: nothing was changed",
+        .status.as_str(), .at.0, .actor.as_ref().map_or_else(String::new, |actor| format!(", by {actor}"))
+    )]
+    AlreadyAnswered {
+        /// The wait.
+        wait: WaitId,
+        /// How it ended.
+        status: WaitStatus,
+        /// Who answered, if somebody did.
+        actor: Option<String>,
+        /// The request that answered, if one did.
+        request_id: Option<String>,
+        /// When it ended.
+        at: TimeMs,
+    },
+    /// The answer does not fit the wait's schema.
+    #[error("the answer to {wait} does not fit: correct it and answer again")]
+    AnswerRefused {
+        /// The wait.
+        wait: WaitId,
+        /// Where and why.
+        #[source]
+        source: AnswerSchemaError,
+    },
+    /// Nothing, or more than one thing, waits on the thread, so that it must be said which is meant.
+    #[error("{} waits are open on {thread}: name the one that is meant", .waits.len())]
+    WhichWait {
+        /// The thread.
+        thread: ThreadId,
+        /// All open waits.
+        waits: Vec<WaitInfo>,
+    },
+    /// The runtime is ending its runs.
+    #[error("this runtime is ending and begins nothing new: run it elsewhere")]
+    Draining,
+    /// The runtime records nothing, so this cannot be done.
+    #[error("this runtime keeps nothing: use a runtime with a store")]
+    KeepsNothing,
 }

@@ -1,16 +1,23 @@
 //! Looking at executions from outside, and the few things that may be done to one that is not running: settling an
 //! act of unknown outcome, forking, giving up.
 
+use std::sync::Arc;
+
 use longhaul_core::{Digest, EventDraft, ExecutionId, Scope, TaskScope, ThreadId, TimeMs};
-use longhaul_store::{Lease, StoreError, values};
+use longhaul_store::{Lease, ReadTx, StoreError, values};
 use serde_json::{Value, json};
 
 use crate::{
-    DurableError, Execution, GraphState, PendingEffect, Runtime, Status, StepId,
-    checkpoint::{self, Sealed},
+    DurableError, Execution, Form, GraphState, PendingEffect, Runtime, Status, StepId,
+    checkpoint::{self, Replayed},
+    limits,
     machine::Position,
-    records::{self, CheckpointRow, Form, Pen},
-    runtime::{next_of, position_of},
+    records::{
+        Pen,
+        checkpoints::{self, CheckpointRow, NewCheckpoint},
+        effects, executions,
+        steps::{self, Declared},
+    },
 };
 
 /// A moment of an execution to which one can return.
@@ -20,11 +27,11 @@ pub struct Checkpoint {
     pub execution: ExecutionId,
     /// Its number; 0 is the initial state.
     pub superstep: u64,
-    /// The node whose run it closed.
-    pub node: String,
-    /// What comes next.
-    pub next: String,
-    /// Digest of the state.
+    /// The nodes that ran in it, each once.
+    pub nodes: Vec<String>,
+    /// Where the execution stood after it.
+    pub position: Position,
+    /// Digest of this checkpoint and all before it.
     pub digest: Digest,
     /// When it was committed.
     pub at: TimeMs,
@@ -46,7 +53,7 @@ impl Runtime {
     /// [`DurableError::Store`].
     pub async fn find(&self, scope: &Scope, thread: &ThreadId) -> Result<Option<Execution>, DurableError> {
         let (scope, thread) = (scope.clone(), thread.clone());
-        Ok(self.store.read(move |read| records::newest(read, &scope, &thread)).await?)
+        Ok(self.store()?.read(move |read| executions::newest(read, &scope, &thread)).await?)
     }
 
     /// The state of the thread's newest execution after its last closed superstep.
@@ -55,7 +62,7 @@ impl Runtime {
     /// [`DurableError::Diverged`], [`DurableError::Store`].
     pub async fn state<S: GraphState>(&self, scope: &Scope, thread: &ThreadId) -> Result<Option<S>, DurableError> {
         match self.find(scope, thread).await? {
-            Some(execution) => Ok(Some(self.load(scope, &execution.id, None).await?.0)),
+            Some(execution) => Ok(Some(self.load(scope, &execution.id, None).await?.state)),
             None => Ok(None),
         }
     }
@@ -71,7 +78,7 @@ impl Runtime {
         execution: &ExecutionId,
         superstep: u64,
     ) -> Result<S, DurableError> {
-        Ok(self.load(scope, execution, Some(superstep)).await?.0)
+        Ok(self.load(scope, execution, Some(superstep)).await?.state)
     }
 
     /// The checkpoints of all executions of the thread, newest first, at most `limit`.
@@ -80,26 +87,37 @@ impl Runtime {
     /// [`DurableError::Store`].
     pub async fn history(&self, scope: &Scope, thread: &ThreadId, limit: u32) -> Result<Vec<Checkpoint>, DurableError> {
         let (scope, thread) = (scope.clone(), thread.clone());
-        let read = self.store.read(move |read| {
+        let read = self.store()?.read(move |read| {
             read.query(
-                "SELECT c.execution_id, c.superstep, c.node, c.next, c.digest, c.at
+                "SELECT c.execution_id, c.superstep, c.nodes, c.v, c.frontier, c.digest, c.at
                  FROM executions e JOIN checkpoints c ON c.tenant_id = e.tenant_id AND c.execution_id = e.execution_id
-                 WHERE e.tenant_id = ?1 AND e.user_id = ?2 AND e.thread_id = ?3
+                 WHERE e.tenant_id = ?1 AND e.user_id = ?2 AND e.thread_id = ?3 AND c.ns = ''
                  ORDER BY e.started_at DESC, e.execution_id DESC, c.superstep DESC LIMIT ?4",
                 &values![&scope.tenant, &scope.user, &thread, limit],
                 |row| {
-                    Ok(Checkpoint {
-                        execution: row.get(0)?,
+                    let nodes = row.text(2)?.split(',').map(str::to_owned).collect();
+                    let stored = CheckpointRow {
                         superstep: row.get(1)?,
-                        node: row.get(2)?,
-                        next: row.get(3)?,
-                        digest: row.get(4)?,
-                        at: row.get(5)?,
-                    })
+                        v: row.get(3)?,
+                        frontier: row.get(4)?,
+                        form: Form::Parent,
+                        data: String::new(),
+                        digest: row.get(5)?,
+                    };
+                    Ok((row.get::<ExecutionId>(0)?, nodes, stored, row.get(6)?))
                 },
             )
         });
-        Ok(read.await.map_err(|error: StoreError| error)?)
+        let rows: Vec<(ExecutionId, Vec<String>, CheckpointRow, TimeMs)> =
+            read.await.map_err(|error: StoreError| error)?;
+        let checkpoint = |(execution, nodes, row, at): (ExecutionId, Vec<String>, CheckpointRow, TimeMs)| {
+            let (superstep, position) = (row.superstep, checkpoint::position_of(&row));
+            match (position, checkpoint::digest_of(&row)) {
+                (Some(position), Some(digest)) => Ok(Checkpoint { execution, superstep, nodes, position, digest, at }),
+                (_, _) => Err(DurableError::Damaged { execution, ns: String::new(), superstep }),
+            }
+        };
+        rows.into_iter().map(checkpoint).collect()
     }
 
     /// Makes a stopped execution on a new thread out of a checkpoint; [`Runtime::run`] on that thread goes on from
@@ -116,9 +134,10 @@ impl Runtime {
         thread: &ThreadId,
     ) -> Result<Execution, DurableError> {
         let origin = self.execution(&scope.scope, execution).await?;
-        let (state, position) = self.load::<S>(&scope.scope, execution, Some(superstep)).await?;
-        let Sealed { json, digest, .. } = checkpoint::seal_initial(&state)?;
-        let lease = Lease::acquire(&self.store, &scope.scope, thread, self.lease_ttl).await?;
+        let Replayed { state, position, .. } = self.load::<S>(&scope.scope, execution, Some(superstep)).await?;
+        limits::check_state::<S>(&state)?;
+        let data = serde_json::to_string(&state).map_err(Arc::new)?;
+        let lease = Lease::acquire(self.store()?, &scope.scope, thread, self.lease_ttl).await?;
         if self.find(&scope.scope, thread).await?.is_some() {
             return Err(DurableError::ThreadTaken { thread: thread.clone() });
         }
@@ -128,28 +147,33 @@ impl Runtime {
             scope: scope.clone(),
             thread: thread.clone(),
             status: if position.frontier.is_empty() { Status::Completed } else { Status::Stopped },
+            cancel: None,
+            parent_step: None,
+            closed_at: position.frontier.is_empty().then_some(now),
             error: None,
             forked_from: Some(format!("{execution}@{superstep}")),
             started_at: now,
             updated_at: now,
             ..origin
         };
-        let row = CheckpointRow {
+        let frontier = serde_json::to_string(&position).map_err(Arc::new)?;
+        let chain = checkpoint::chain_next(&checkpoint::chain_start(&fork.id, ""), Form::Full, &data, &frontier);
+        let row = NewCheckpoint {
             superstep,
-            node: "fork".to_owned(),
-            next: next_of(&position).to_owned(),
+            nodes: "fork".to_owned(),
+            frontier,
             form: Form::Full,
-            data: json,
-            digest,
+            data,
+            chain: *chain.as_bytes(),
         };
-        let pen = Pen { scope: scope.clone(), execution: fork.id.clone(), token: lease.token().clone() };
+        let pen = Pen::new(scope.clone(), fork.id.clone(), lease.token().clone());
         let new = fork.clone();
-        let written = self.store.write(move |tx| {
+        let written = self.store()?.write(move |tx| {
             pen.fenced(tx)?;
-            records::insert_execution(tx, &new)?;
-            pen.insert_checkpoint(tx, &row)?;
+            executions::insert(tx, &new)?;
+            pen.insert_checkpoint(tx, "", row)?;
             let draft = EventDraft::internal("execution.forked", json!({ "from": new.forked_from }));
-            tx.append_event(&pen.scope, Some(&pen.execution), None, draft).map(drop)
+            tx.append_event(pen.scope(), Some(pen.execution()), None, draft).map(drop)
         });
         written.await?;
         lease.release().await?;
@@ -163,7 +187,7 @@ impl Runtime {
     pub async fn pending_effects(&self, scope: &Scope, thread: &ThreadId) -> Result<Vec<PendingEffect>, DurableError> {
         let Some(execution) = self.find(scope, thread).await? else { return Ok(Vec::new()) };
         let tenant = scope.tenant.clone();
-        Ok(self.store.read(move |read| records::pending(read, &tenant, &execution.id)).await?)
+        Ok(self.store()?.read(move |read| effects::pending(read, &tenant, &execution.id)).await?)
     }
 
     /// Says what became of an act of unknown outcome. Takes the thread's lease.
@@ -172,27 +196,29 @@ impl Runtime {
     /// [`DurableError::NotPending`], [`DurableError::NoExecution`], [`DurableError::Lease`], [`DurableError::Store`].
     pub async fn reconcile(&self, scope: &Scope, step: &StepId, settlement: Settlement) -> Result<(), DurableError> {
         let execution = self.execution(scope, &step.execution).await?;
-        let lease = Lease::acquire(&self.store, scope, &execution.thread, self.lease_ttl).await?;
-        let pen = Pen { scope: execution.scope, execution: execution.id, token: lease.token().clone() };
+        let lease = Lease::acquire(self.store()?, scope, &execution.thread, self.lease_ttl).await?;
+        let pen = Pen::new(execution.scope, execution.id, lease.token().clone());
         let step = step.clone();
-        let written = self.store.write(move |tx| {
+        let written = self.store()?.write(move |tx| {
             pen.fenced(tx)?;
-            let pending = records::pending(tx, &pen.scope.scope.tenant, &pen.execution)?;
+            let pending = effects::pending(tx, pen.tenant(), pen.execution())?;
             if !pending.iter().any(|effect| effect.step == step) {
                 return Err(DurableError::NotPending { step });
             }
             let outcome = match settlement {
                 Settlement::Happened(result) => {
-                    pen.insert_step(tx, &step, ("once", None), &result.to_string(), 0)?;
+                    let (name, ordinal) = (step.name.clone(), step.ordinal);
+                    let declared = Declared { name, ordinal, effect: "once", effect_key: None };
+                    pen.insert_step(tx, &steps::place_of(&step), &declared, &result.to_string())?;
                     "happened"
                 }
                 Settlement::DidNotHappen => {
-                    pen.delete_intent(tx, &step)?;
+                    pen.delete_intent(tx, &steps::place_of(&step), step.ordinal)?;
                     "did_not_happen"
                 }
             };
             let draft = EventDraft::internal("effect.reconciled", json!({ "outcome": outcome }));
-            tx.append_event(&pen.scope, Some(&pen.execution), Some(&step.within()), draft)?;
+            tx.append_event(pen.scope(), Some(pen.execution()), Some(&step.within()), draft)?;
             Ok(())
         });
         written.await?;
@@ -204,13 +230,14 @@ impl Runtime {
     /// # Errors
     /// [`DurableError::Lease`] when somebody is at work on it, [`DurableError::Store`].
     pub async fn abandon(&self, scope: &Scope, thread: &ThreadId) -> Result<bool, DurableError> {
-        let lease = Lease::acquire(&self.store, scope, thread, self.lease_ttl).await?;
+        let lease = Lease::acquire(self.store()?, scope, thread, self.lease_ttl).await?;
         let unfinished = self.find(scope, thread).await?.filter(|execution| !execution.status.is_finished());
         let found = unfinished.is_some();
         if let Some(execution) = unfinished {
-            let pen = Pen { scope: execution.scope, execution: execution.id, token: lease.token().clone() };
-            let written = self.store.write(move |tx| {
+            let pen = Pen::new(execution.scope, execution.id, lease.token().clone());
+            let written = self.store()?.write(move |tx| {
                 pen.fenced(tx)?;
+                pen.cancel_waits(tx)?;
                 pen.set_status(tx, Status::Abandoned, None, "execution.abandoned", 0)
             });
             written.await?;
@@ -221,31 +248,31 @@ impl Runtime {
 
     async fn execution(&self, scope: &Scope, id: &ExecutionId) -> Result<Execution, DurableError> {
         let (reader, wanted) = (scope.clone(), id.clone());
-        let found = self.store.read(move |read| records::by_id(read, &reader, &wanted)).await?;
+        let found = self.store()?.read(move |read| executions::by_id(read, &reader, &wanted)).await?;
         found.ok_or_else(|| DurableError::NoExecution { execution: id.clone() })
     }
 
-    /// State and position after this superstep, or after the last one.
+    /// The execution as it was after this superstep, or after the last one.
     pub(crate) async fn load<S: GraphState>(
         &self,
         scope: &Scope,
         execution: &ExecutionId,
         superstep: Option<u64>,
-    ) -> Result<(S, Position), DurableError> {
+    ) -> Result<Replayed<S>, DurableError> {
         let (reader, id) = (scope.clone(), execution.clone());
-        let rows = self.store.read(move |read| {
-            if records::by_id(read, &reader, &id)?.is_none() {
+        let log = self.store()?.read(move |read: &ReadTx<'_>| {
+            if executions::by_id(read, &reader, &id)?.is_none() {
                 return Err(DurableError::NoExecution { execution: id });
             }
-            Ok(records::checkpoints(read, &reader.tenant, &id, superstep.unwrap_or(u64::MAX))?)
+            Ok(checkpoints::log(read, &reader.tenant, &id, "", superstep.unwrap_or(u64::MAX), false)?)
         });
-        let rows = rows.await?;
+        let log = log.await?;
         let missing = |superstep| DurableError::NoCheckpoint { execution: execution.clone(), superstep };
-        let last = rows.last().ok_or_else(|| missing(superstep.unwrap_or(0)))?;
-        if let Some(asked) = superstep.filter(|asked| *asked != last.superstep) {
+        if let Some(asked) = superstep
+            && log.rows.last().is_none_or(|last| last.superstep != asked)
+        {
             return Err(missing(asked));
         }
-        let position = position_of(last.superstep, &last.next);
-        Ok((checkpoint::replay(execution, &rows)?, position))
+        checkpoint::replay(execution, "", &log, None)?.ok_or_else(|| missing(superstep.unwrap_or(0)))
     }
 }

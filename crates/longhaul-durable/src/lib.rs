@@ -46,10 +46,16 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+mod active;
+mod answer_schema;
+mod answering;
+mod beginning;
 mod builder;
+mod cancelling;
 mod check;
 mod checkpoint;
 mod context;
+mod ending;
 #[doc(hidden)]
 pub mod derived;
 mod error;
@@ -61,16 +67,24 @@ mod limits;
 mod machine;
 mod measure;
 mod mermaid;
+mod open;
+mod pausing;
 mod policy;
 mod progress;
+mod recording;
 mod records;
 mod resources;
+mod run;
 mod runtime;
 mod schema;
 mod shape;
 mod state;
 mod step;
+mod superstep;
+mod task;
+mod waits;
 
+pub use answer_schema::AnswerSchemaError;
 pub use builder::GraphBuilder;
 pub use check::GraphError;
 pub use context::NodeContext;
@@ -81,12 +95,17 @@ pub use history::{Checkpoint, Settlement};
 pub use limits::LimitError;
 pub use longhaul_durable_macros::GraphState;
 pub use machine::{Action, Finished, Position, RouteError, Routes, Signals, close, plan, start};
-pub use policy::NodePolicy;
+pub use policy::{CacheKey, NodePolicy, Retry};
 pub use progress::{News, Progress};
-pub use records::{Execution, PendingEffect, Status};
+pub use records::{
+    checkpoints::Form,
+    effects::PendingEffect,
+    executions::{CancelRequest, Execution, Status},
+};
 pub use resources::{Key, KeyId, Resources};
 pub use runtime::{Outcome, RunOptions, Runtime, StopWhen};
 pub use schema::MIGRATIONS;
 pub use shape::{Child, END, NodeShape, START, Shape, Way, Ways};
 pub use state::{ConflictError, Field, GraphState, Reducer};
-pub use step::{Effect, StepError, StepId, StepIdError};
+pub use step::{Effect, Probed, StepError, StepId, StepIdError};
+pub use waits::{Answer, Continued, GivenAnswer, Wait, WaitId, WaitIdError, WaitInfo, WaitKind, WaitStatus};

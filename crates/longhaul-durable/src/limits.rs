@@ -60,9 +60,9 @@ pub(crate) fn check_update<S: GraphState>(update: &S::Update) -> Result<usize, L
     within("update", bytes, STATE_BYTES_MAX)
 }
 
-/// Checks what all tasks of one superstep write together.
+/// Checks what one task writes, all its updates together.
 pub(crate) fn check_written(bytes: usize) -> Result<usize, LimitError> {
-    within("what the superstep writes", bytes, STATE_BYTES_MAX)
+    within("what the task writes", bytes, STATE_BYTES_MAX)
 }
 
 /// Checks the inputs that one task sends.

@@ -9,8 +9,12 @@ pub struct Progress {
     pub thread: ThreadId,
     /// The execution.
     pub execution: ExecutionId,
+    /// The subgraphs around the node, as in [`crate::StepId::ns`]; empty for the graph itself.
+    pub ns: String,
     /// The superstep.
     pub superstep: u64,
+    /// Number of the node's run within the superstep, from 0.
+    pub task: u32,
     /// The node.
     pub node: String,
     /// What happened.
@@ -44,6 +48,15 @@ pub enum News {
         /// The step's name.
         name: String,
     },
-    /// The superstep is closed.
+    /// The node waits for an answer from outside.
+    NodeWaits,
+    /// The node failed and is tried again after a while.
+    NodeRetried {
+        /// Number of the attempt that failed, from 1.
+        attempt: u32,
+        /// How long until the next.
+        wait_ms: u64,
+    },
+    /// The node's answer is recorded.
     NodeFinished,
 }

@@ -1,9 +1,10 @@
-//! The tables of durable execution. Each row carries the version of its record (`v`), 1 today.
+//! The tables of durable execution. Each row carries the version of its record (`v`): rows of checkpoints written by
+//! the first schema keep 1, everything else is 2.
 
 use longhaul_store::Migrations;
 
 /// The migrations of this crate; give them to [`longhaul_store::Store::open`].
-pub const MIGRATIONS: Migrations = Migrations { component: "durable", steps: &[FIRST] };
+pub const MIGRATIONS: Migrations = Migrations { component: "durable", steps: &[FIRST, SECOND] };
 
 const FIRST: &str = "
 CREATE TABLE executions (
@@ -67,4 +68,156 @@ CREATE TABLE effects (
     receipt_at INTEGER,
     PRIMARY KEY (tenant_id, execution_id, superstep, node, ordinal)
 ) STRICT;
+";
+
+/// Places gain namespace and task; a checkpoint holds a whole frontier and the digest of everything before it. Rows of
+/// the first schema are at namespace '' and task 0, their `frontier` is the bare name of a node, and their digest is
+/// the text of the state's.
+const SECOND: &str = "
+ALTER TABLE executions ADD COLUMN state_version INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE executions ADD COLUMN parent_step TEXT;
+ALTER TABLE executions ADD COLUMN cancel_requested_at INTEGER;
+ALTER TABLE executions ADD COLUMN cancel_by TEXT;
+ALTER TABLE executions ADD COLUMN cancel_reason TEXT;
+ALTER TABLE executions ADD COLUMN closed_at INTEGER;
+DROP INDEX executions_unfinished;
+CREATE UNIQUE INDEX executions_unfinished ON executions (tenant_id, thread_id)
+    WHERE status NOT IN ('completed', 'cancelled', 'abandoned');
+CREATE INDEX executions_to_cancel ON executions (tenant_id, execution_id)
+    WHERE cancel_requested_at IS NOT NULL AND closed_at IS NULL;
+UPDATE executions SET closed_at = updated_at WHERE status IN ('completed', 'abandoned');
+CREATE TABLE checkpoints_2 (
+    tenant_id TEXT NOT NULL,
+    execution_id TEXT NOT NULL,
+    ns TEXT NOT NULL,
+    superstep INTEGER NOT NULL,
+    v INTEGER NOT NULL,
+    nodes TEXT NOT NULL,
+    frontier TEXT NOT NULL,
+    form TEXT NOT NULL,
+    data TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, execution_id, ns, superstep)
+) STRICT, WITHOUT ROWID;
+INSERT INTO checkpoints_2 (tenant_id, execution_id, ns, superstep, v, nodes, frontier, form, data, digest, at)
+    SELECT tenant_id, execution_id, '', superstep, v, node, next, form, data, CAST(digest AS BLOB), at
+    FROM checkpoints;
+DROP TABLE checkpoints;
+ALTER TABLE checkpoints_2 RENAME TO checkpoints;
+CREATE TABLE snapshots (
+    tenant_id TEXT NOT NULL,
+    execution_id TEXT NOT NULL,
+    ns TEXT NOT NULL,
+    superstep INTEGER NOT NULL,
+    v INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    PRIMARY KEY (tenant_id, execution_id, ns, superstep)
+) STRICT;
+CREATE TABLE tasks_done (
+    tenant_id TEXT NOT NULL,
+    execution_id TEXT NOT NULL,
+    ns TEXT NOT NULL,
+    superstep INTEGER NOT NULL,
+    task INTEGER NOT NULL,
+    v INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    updates TEXT NOT NULL,
+    route TEXT,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, execution_id, ns, superstep, task)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE steps_2 (
+    tenant_id TEXT NOT NULL,
+    execution_id TEXT NOT NULL,
+    ns TEXT NOT NULL,
+    superstep INTEGER NOT NULL,
+    task INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    v INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    name TEXT NOT NULL,
+    effect TEXT NOT NULL,
+    effect_key TEXT,
+    result TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, execution_id, ns, superstep, task, ordinal)
+) STRICT, WITHOUT ROWID;
+INSERT INTO steps_2 (tenant_id, execution_id, ns, superstep, task, ordinal, v, node, name, effect, effect_key, result,
+        at)
+    SELECT tenant_id, execution_id, '', superstep, 0, ordinal, v, node, name, effect, effect_key, result, at FROM steps;
+DROP TABLE steps;
+ALTER TABLE steps_2 RENAME TO steps;
+CREATE TABLE effects_2 (
+    tenant_id TEXT NOT NULL,
+    execution_id TEXT NOT NULL,
+    ns TEXT NOT NULL,
+    superstep INTEGER NOT NULL,
+    task INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    v INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    name TEXT NOT NULL,
+    probe INTEGER NOT NULL,
+    intent_at INTEGER NOT NULL,
+    receipt_at INTEGER,
+    PRIMARY KEY (tenant_id, execution_id, ns, superstep, task, ordinal)
+) STRICT, WITHOUT ROWID;
+INSERT INTO effects_2 (tenant_id, execution_id, ns, superstep, task, ordinal, v, node, name, probe, intent_at,
+        receipt_at)
+    SELECT tenant_id, execution_id, '', superstep, 0, ordinal, v, node, name, 0, intent_at, receipt_at FROM effects;
+DROP TABLE effects;
+ALTER TABLE effects_2 RENAME TO effects;
+CREATE INDEX effects_pending ON effects (tenant_id, execution_id) WHERE receipt_at IS NULL;
+CREATE TABLE waits (
+    tenant_id TEXT NOT NULL,
+    wait_id TEXT NOT NULL,
+    execution_id TEXT NOT NULL,
+    ns TEXT NOT NULL,
+    superstep INTEGER NOT NULL,
+    task INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    v INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    payload TEXT NOT NULL,
+    schema TEXT,
+    deadline_at INTEGER,
+    default_value TEXT,
+    status TEXT NOT NULL,
+    value TEXT,
+    request_id TEXT,
+    actor TEXT,
+    answered_at INTEGER,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, wait_id)
+) STRICT;
+CREATE UNIQUE INDEX waits_by_place ON waits (tenant_id, execution_id, ns, superstep, task, ordinal);
+CREATE INDEX waits_open ON waits (tenant_id, execution_id) WHERE status = 'waiting';
+CREATE INDEX waits_due ON waits (deadline_at) WHERE status = 'waiting';
+CREATE TABLE answers (
+    tenant_id TEXT NOT NULL,
+    wait_id TEXT NOT NULL,
+    attempt TEXT NOT NULL,
+    v INTEGER NOT NULL,
+    request_id TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    value_digest BLOB NOT NULL,
+    outcome TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, wait_id, attempt)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE cache (
+    tenant_id TEXT NOT NULL,
+    cache_key BLOB NOT NULL,
+    v INTEGER NOT NULL,
+    updates TEXT NOT NULL,
+    route TEXT,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, cache_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX cache_by_end ON cache (expires_at);
 ";

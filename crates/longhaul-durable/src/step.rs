@@ -41,34 +41,44 @@ impl Effect {
 }
 
 /// Names one step of one execution, for ever: `exec_01/session/3/tool:shell#12`. The same step has the same id
-/// however often its node runs; it serves as an idempotency key and as a git trailer.
+/// however often its node runs; it serves as an idempotency key and as a git trailer. Inside a subgraph, or in a
+/// superstep of several tasks, the namespace stands before the node and the task behind the superstep:
+/// `exec_01/7.0.research>look/1.3/fetch#2`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StepId {
     /// The execution.
     pub execution: ExecutionId,
-    /// The node.
-    pub node: String,
+    /// The subgraphs around it, outermost first: empty, or `superstep.task.node>` for each.
+    pub ns: String,
     /// The superstep as which the node runs.
     pub superstep: u64,
-    /// What the node calls the step.
-    pub name: String,
+    /// Number of the node's run among those of the superstep, from 0.
+    pub task: u32,
+    /// The node.
+    pub node: String,
     /// Its number within the node's run, from 1.
     pub ordinal: u32,
+    /// What the node calls the step.
+    pub name: String,
 }
 
 impl StepId {
     /// The id without its execution, as in [`longhaul_core::Event::step`]: `session/3/tool:shell#12`.
     #[must_use]
     pub fn within(&self) -> String {
-        format!("{}/{}/{}#{}", self.node, self.superstep, self.name, self.ordinal)
+        let Self { ns, superstep, task, node, ordinal, name, .. } = self;
+        if ns.is_empty() && *task == 0 {
+            format!("{node}/{superstep}/{name}#{ordinal}")
+        } else {
+            format!("{ns}{node}/{superstep}.{task}/{name}#{ordinal}")
+        }
     }
 }
 
 impl fmt::Display for StepId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { execution, node, superstep, name, ordinal } = self;
-        write!(f, "{execution}/{node}/{superstep}/{name}#{ordinal}")
+        write!(f, "{}/{}", self.execution, self.within())
     }
 }
 
@@ -82,15 +92,21 @@ impl FromStr for StepId {
     fn from_str(text: &str) -> Result<Self, StepIdError> {
         let parse = || {
             let mut parts = text.splitn(4, '/');
-            let (execution, node, superstep) = (parts.next()?, parts.next()?, parts.next()?);
+            let (execution, path, number) = (parts.next()?, parts.next()?, parts.next()?);
             let (name, ordinal) = parts.next()?.rsplit_once('#')?;
-            Some(Self {
+            let (ns, node) = path.split_at(path.rfind('>').map_or(0, |end| end + 1));
+            let (superstep, task) = number.split_once('.').unwrap_or((number, "0"));
+            let id = Self {
                 execution: execution.parse().ok()?,
-                node: node.to_owned(),
+                ns: ns.to_owned(),
                 superstep: superstep.parse().ok()?,
-                name: name.to_owned(),
+                task: task.parse().ok()?,
+                node: node.to_owned(),
                 ordinal: ordinal.parse().ok()?,
-            })
+                name: name.to_owned(),
+            };
+            // One id has one text.
+            (id.to_string() == text).then_some(id)
         };
         parse().ok_or_else(|| StepIdError(text.chars().take(200).collect()))
     }
@@ -136,4 +152,15 @@ impl<E: Error + Send + Sync + 'static> From<E> for StepError {
     fn from(error: E) -> Self {
         Self { source: Arc::new(error), nothing_happened: false }
     }
+}
+
+/// What a probe found out about an act that was begun and never heard of again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probed<T> {
+    /// It took place; this is its result.
+    Happened(T),
+    /// It did not take place: it may be tried.
+    DidNotHappen,
+    /// It cannot be told: a person must say.
+    Unknown,
 }

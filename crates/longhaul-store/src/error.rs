@@ -16,7 +16,7 @@ use rusqlite::ErrorCode;
 /// What lies beneath a [`StoreError`]: the driver's or the operating system's own words.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
-/// Why a store operation failed. Nothing of the failed transaction was kept.
+/// Why a store operation failed. Nothing of the failed transaction was kept, but for [`StoreError::OutcomeUnknown`].
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The store was written by a later release.
@@ -185,6 +185,72 @@ pub enum StoreError {
     RolledBack {
         /// The database file.
         path: PathBuf,
+    },
+    /// A database's URL that cannot be used.
+    #[error("the database's address cannot be used: {reason}")]
+    Address {
+        /// What is wrong with it; never the URL itself, which holds a password.
+        reason: &'static str,
+    },
+    /// The database server does not answer.
+    #[error("cannot reach {path}: check that the server runs and that its address is right, then repeat the command")]
+    Unreachable {
+        /// The database, without its password.
+        path: PathBuf,
+        /// The driver's words.
+        #[source]
+        source: Cause,
+    },
+    /// The database server answers, and does not let us in or lets us do less than we need.
+    #[error("{path} refuses: {detail}; check user, password, database and rights")]
+    Refused {
+        /// The database, without its password.
+        path: PathBuf,
+        /// The server's words.
+        detail: String,
+    },
+    /// The connection was cut before the commit.
+    #[error("the connection to {path} was cut: nothing of the transaction was kept; repeat the command")]
+    Disconnected {
+        /// The database, without its password.
+        path: PathBuf,
+        /// The driver's words.
+        #[source]
+        source: Cause,
+    },
+    /// PostgreSQL has no character U+0000 in its texts.
+    #[error("parameter {parameter} is text with a NUL character, which PostgreSQL cannot store: keep it as bytes")]
+    NulInText {
+        /// One-based, as in `?1`.
+        parameter: usize,
+    },
+    /// A notice that is too large to be carried.
+    #[error("a notice of {bytes} bytes was refused, at most {bytes_max} are allowed: keep the content as a row")]
+    NoticeTooLarge {
+        /// Channel and payload together.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// A commit was begun and its end never heard of: all of the transaction was kept, or nothing of it.
+    #[error("it is not known whether {path} has kept the last transaction: read what is there before repeating it")]
+    OutcomeUnknown {
+        /// The database.
+        path: PathBuf,
+    },
+    /// A test's [`crate::Faults`] let the store die.
+    #[error("the store {path} was made to die after {commits} commits: revive it to go on")]
+    Killed {
+        /// The database.
+        path: PathBuf,
+        /// How many commits had taken place.
+        commits: u64,
+    },
+    /// A read's statement would have changed the store.
+    #[error("the statement {sql:?} changes rows and was refused in a read: this is a defect, please report it")]
+    ReadOnly {
+        /// The statement, cut at 200 characters.
+        sql: String,
     },
     /// The store's writer has ended.
     #[error("the store {path} is closed")]

@@ -73,6 +73,10 @@ impl Tx<'_> {
     }
 }
 
+/// What [`event`] reads.
+pub(crate) const COLUMNS: &str = "SELECT seq, v, event_id, at, tenant_id, user_id, session_id, task_id, trace_id,
+    execution_id, step, kind, visibility, data FROM events";
+
 /// The events of one user, oldest first: those after number `after_seq`, of one task or of all, at most `limit`.
 ///
 /// # Errors
@@ -84,8 +88,6 @@ pub fn events(
     after_seq: i64,
     limit: u32,
 ) -> Result<Vec<Event>, StoreError> {
-    const COLUMNS: &str = "SELECT seq, v, event_id, at, tenant_id, user_id, session_id, task_id, trace_id,
-        execution_id, step, kind, visibility, data FROM events";
     match task {
         Some(task) => read.query(
             &format!(
@@ -102,7 +104,7 @@ pub fn events(
     }
 }
 
-fn event(row: &Row<'_>) -> Result<Event, StoreError> {
+pub(crate) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
     Ok(Event {
         seq: row.get(0)?,
         v: row.get(1)?,

@@ -1,16 +1,15 @@
 //! The right to write to a thread: one process at a time, everywhere (invariant 6).
 //!
-//! It owns the two halves of a lease: a lock of the operating system on this host, which dies with its process, and a
-//! row with a token, which other hosts respect until it expires and which every fenced transaction checks.
-//! Invariant: of two processes that both believe they hold a thread, only the one with the newest token can commit.
+//! It owns the row with a token, which other hosts respect until it expires and which every fenced transaction checks;
+//! the lock of this host is in `locks`, the renewal of rows in `heartbeat`. Invariant: of two processes that both
+//! believe they hold a thread, only the one with the newest token can commit, whatever their clocks say. On PostgreSQL
+//! rows expire by the server's clock, so that hosts whose clocks differ agree.
 
-use std::{fmt, fs::File, io::ErrorKind, time::Duration};
+use std::{fmt, time::Duration};
 
-use longhaul_core::{Digest, Scope, TenantId, ThreadId, TimeMs};
-use rustix::fs::{FlockOperation, flock};
-use tokio::task::JoinHandle;
+use longhaul_core::{Scope, TenantId, ThreadId, TimeMs};
 
-use crate::{ReadTx, Row, Store, StoreError, Tx, blobs::off_the_runtime, error::from_io, store::private_file, values};
+use crate::{ReadTx, Row, Store, StoreError, Tx, heartbeat::Beat, locks::ThreadLock, values};
 
 /// Who has a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,25 +58,88 @@ pub struct LeaseToken {
     tenant: TenantId,
     thread: ThreadId,
     token: i64,
+    ttl_ms: i64,
 }
 
-/// A held thread. Dropping it ends the heartbeat and frees the lock of this host at once; [`Lease::release`] also
-/// ends the row, so that other hosts need not wait for its end.
+impl LeaseToken {
+    pub(crate) fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl_ms.unsigned_abs())
+    }
+}
+
+/// A thread that nobody else on this host can take, not yet taken from other hosts. Three steps make a [`Lease`] of
+/// it: [`Self::lock`] without the database, [`Self::take`] in a transaction that may do more, [`Self::hold`] after its
+/// commit. Dropping it frees the thread on this host.
+#[derive(Debug)]
+pub struct LeaseClaim {
+    store: Store,
+    tenant: TenantId,
+    thread: ThreadId,
+    /// Held until this is dropped.
+    _lock: ThreadLock,
+}
+
+impl LeaseClaim {
+    /// Takes the thread's lock on this host. Reads and writes nothing, but for the name of a holder.
+    ///
+    /// # Errors
+    /// [`LeaseError::Held`] when somebody on this host has it; [`LeaseError::Store`].
+    pub async fn lock(store: &Store, scope: &Scope, thread: &ThreadId) -> Result<Self, LeaseError> {
+        let (tenant, thread) = (scope.tenant.clone(), thread.clone());
+        match store.locks().try_lock(&tenant, &thread)? {
+            Some(lock) => Ok(Self { store: store.clone(), tenant, thread, _lock: lock }),
+            None => {
+                let name = thread.clone();
+                let row = store.read(move |read| held(read, &tenant, &name)).await?;
+                Err(LeaseError::Held { thread, holder: row.map(|row| row.holder) })
+            }
+        }
+    }
+
+    /// Takes the thread from other hosts, in this transaction. A host that goes silent loses it after `ttl`. What
+    /// another host still holds is respected, what a dead owner on this host left behind is not.
+    ///
+    /// # Errors
+    /// [`LeaseError::Held`] when another host has it; [`LeaseError::Store`].
+    pub fn take(&self, tx: &mut Tx<'_>, ttl: Duration) -> Result<LeaseToken, LeaseError> {
+        let (tenant, thread, now) = (self.tenant.clone(), self.thread.clone(), tx.shared_now()?);
+        let host = self.store.locks().host();
+        let last = held(tx, &tenant, &thread)?;
+        if let Some(row) = &last
+            && row.holder.host != host
+            && row.holds_at(now)
+        {
+            return Err(LeaseError::Held { thread, holder: Some(row.holder.clone()) });
+        }
+        let token = last.map_or(1, |row| row.token + 1);
+        let ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX / 4);
+        tx.execute(
+            "INSERT INTO leases (tenant_id, thread_id, token, pid, host, since, expires_at, ttl_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+             ON CONFLICT (tenant_id, thread_id) DO UPDATE
+             SET token = ?3, pid = ?4, host = ?5, since = ?6, expires_at = ?7, ttl_ms = ?8",
+            &values![&tenant, &thread, token, std::process::id(), host, now, now.0.saturating_add(ttl_ms), ttl_ms],
+        )?;
+        Ok(LeaseToken { tenant, thread, token, ttl_ms })
+    }
+
+    /// Makes a lease of it, once the transaction that took `token` has been committed. To be called within a tokio
+    /// runtime, which renews the row in the background at a third of its time.
+    #[must_use]
+    pub fn hold(self, token: LeaseToken) -> Lease {
+        let beat = self.store.heartbeat().keep(&self.store, token.clone());
+        Lease { _beat: beat, token, claim: self }
+    }
+}
+
+/// A held thread. Dropping it ends the heartbeat and frees the lock of this host at once; [`Lease::release`], or
+/// [`give_back`] before it, also ends the row, so that other hosts need not wait for its end.
 #[derive(Debug)]
 pub struct Lease {
-    store: Store,
+    // Dropped first: nobody renews what is no longer locked.
+    _beat: Beat,
     token: LeaseToken,
-    /// The operating system's lock lives as long as this file is open.
-    lock: File,
-    heartbeat: JoinHandle<()>,
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.heartbeat.abort();
-        // Closing the file is not enough: a child process between its fork and its exec still has it open.
-        let _ = flock(&self.lock, FlockOperation::Unlock);
-    }
+    claim: LeaseClaim,
 }
 
 impl Lease {
@@ -87,28 +149,13 @@ impl Lease {
     /// # Errors
     /// [`LeaseError::Held`], with the holder; [`LeaseError::Store`].
     pub async fn acquire(store: &Store, scope: &Scope, thread: &ThreadId, ttl: Duration) -> Result<Self, LeaseError> {
-        let path = lock_path(store, &scope.tenant, thread);
-        let lock = off_the_runtime(move || {
-            let file = private_file(&path)?;
-            match flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(std::io::Error::from) {
-                Ok(()) => Ok(Some(file)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-                Err(error) => Err(from_io(&path, error)),
-            }
-        })
-        .await?;
-        let Some(lock) = lock else {
-            let (tenant, name) = (scope.tenant.clone(), thread.clone());
-            let held = store.read(move |read| held(read, &tenant, &name)).await?;
-            let holder = held.map(|row| row.holder);
-            return Err(LeaseError::Held { thread: thread.clone(), holder });
-        };
-        let ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX / 2);
-        let me = Holder { pid: std::process::id(), host: host_name(), since: store.ambient().clock.now() };
-        let (tenant, name) = (scope.tenant.clone(), thread.clone());
-        let token = store.write(move |tx| take(tx, tenant, name, &me, ttl_ms)).await?;
-        let heartbeat = tokio::spawn(renew(store.clone(), token.clone(), ttl, ttl_ms));
-        Ok(Self { store: store.clone(), token, lock, heartbeat })
+        let claim = LeaseClaim::lock(store, scope, thread).await?;
+        let taking = store.write(move |tx| {
+            let token = claim.take(tx, ttl)?;
+            Ok::<_, LeaseError>((claim, token))
+        });
+        let (claim, token) = taking.await?;
+        Ok(claim.hold(token))
     }
 
     /// What a fenced transaction checks.
@@ -123,7 +170,7 @@ impl Lease {
     /// Those of the store; this host's lock is free all the same.
     pub async fn release(self) -> Result<(), StoreError> {
         let token = self.token.clone();
-        self.store.write(move |tx| extend(tx, &token, TimeMs(0)).map(drop)).await
+        self.claim.store.write(move |tx| give_back(tx, &token)).await
     }
 }
 
@@ -142,98 +189,64 @@ impl Tx<'_> {
     }
 }
 
+/// Ends the row in this transaction, if the lease is still ours; the [`Lease`] is to be dropped after the commit.
+///
+/// # Errors
+/// Those of the database.
+pub fn give_back(tx: &mut Tx<'_>, token: &LeaseToken) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE leases SET expires_at = 0 WHERE tenant_id = ?1 AND thread_id = ?2 AND token = ?3",
+        &values![&token.tenant, &token.thread, token.token],
+    )
+    .map(drop)
+}
+
+/// Moves the row's end, and tells whether the lease is still ours and not given back.
+pub(crate) fn renew(tx: &mut Tx<'_>, token: &LeaseToken) -> Result<bool, StoreError> {
+    let until = tx.shared_now()?.0.saturating_add(token.ttl_ms);
+    let changed = tx.execute(
+        "UPDATE leases SET expires_at = ?4 WHERE tenant_id = ?1 AND thread_id = ?2 AND token = ?3 AND expires_at > 0",
+        &values![&token.tenant, &token.thread, token.token, until],
+    )?;
+    Ok(changed == 1)
+}
+
 /// Who holds the thread now, if the row says that somebody does. A dead owner on this host is still named.
 ///
 /// # Errors
 /// Those of the database.
 pub fn lease_holder(read: &ReadTx<'_>, scope: &Scope, thread: &ThreadId) -> Result<Option<Holder>, StoreError> {
-    let now = read.now();
-    Ok(held(read, &scope.tenant, thread)?.filter(|row| row.expires_at > now).map(|row| row.holder))
+    let now = read.shared_now()?;
+    Ok(held(read, &scope.tenant, thread)?.filter(|row| row.holds_at(now)).map(|row| row.holder))
 }
 
 struct LeaseRow {
     token: i64,
     holder: Holder,
     expires_at: TimeMs,
+    ttl_ms: i64,
+}
+
+impl LeaseRow {
+    /// Whether the row's end lies ahead, and not further than its holder would ever have moved it: a clock that has
+    /// been put back must not make a dead owner look alive for ever. Twice the time allows for clocks that differ.
+    fn holds_at(&self, now: TimeMs) -> bool {
+        let left = self.expires_at.0.saturating_sub(now.0);
+        left > 0 && left <= self.ttl_ms.saturating_mul(2)
+    }
 }
 
 fn held(read: &ReadTx<'_>, tenant: &TenantId, thread: &ThreadId) -> Result<Option<LeaseRow>, StoreError> {
     read.query_optional(
-        "SELECT token, pid, host, since, expires_at FROM leases WHERE tenant_id = ?1 AND thread_id = ?2",
+        "SELECT token, pid, host, since, expires_at, ttl_ms FROM leases WHERE tenant_id = ?1 AND thread_id = ?2",
         &values![tenant, thread],
         |row: &Row<'_>| {
             Ok(LeaseRow {
                 token: row.get(0)?,
                 holder: Holder { pid: row.get(1)?, host: row.get(2)?, since: row.get(3)? },
                 expires_at: row.get(4)?,
+                ttl_ms: row.get(5)?,
             })
         },
     )
-}
-
-/// Writes the row under the lock of this host: what another host still holds is respected, the dead of this one not.
-fn take(
-    tx: &mut Tx<'_>,
-    tenant: TenantId,
-    thread: ThreadId,
-    me: &Holder,
-    ttl_ms: i64,
-) -> Result<LeaseToken, LeaseError> {
-    let last = held(tx, &tenant, &thread)?;
-    if let Some(row) = &last
-        && row.holder.host != me.host
-        && row.expires_at > me.since
-    {
-        return Err(LeaseError::Held { thread, holder: Some(row.holder.clone()) });
-    }
-    let token = last.map_or(1, |row| row.token + 1);
-    tx.execute(
-        "INSERT INTO leases (tenant_id, thread_id, token, pid, host, since, expires_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-         ON CONFLICT (tenant_id, thread_id) DO UPDATE
-         SET token = ?3, pid = ?4, host = ?5, since = ?6, expires_at = ?7",
-        &values![&tenant, &thread, token, me.pid, &me.host, me.since, me.since.0.saturating_add(ttl_ms)],
-    )?;
-    Ok(LeaseToken { tenant, thread, token })
-}
-
-/// Moves the row's end, if the lease is still ours.
-fn extend(tx: &mut Tx<'_>, token: &LeaseToken, until: TimeMs) -> Result<bool, StoreError> {
-    let changed = tx.execute(
-        "UPDATE leases SET expires_at = ?4 WHERE tenant_id = ?1 AND thread_id = ?2 AND token = ?3",
-        &values![&token.tenant, &token.thread, token.token, until],
-    )?;
-    Ok(changed == 1)
-}
-
-async fn renew(store: Store, token: LeaseToken, ttl: Duration, ttl_ms: i64) {
-    let mut beat = tokio::time::interval((ttl / 3).max(Duration::from_millis(10)));
-    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    beat.tick().await;
-    loop {
-        beat.tick().await;
-        let renewed = token.clone();
-        let outcome = store
-            .write(move |tx| {
-                let until = TimeMs(tx.now().0.saturating_add(ttl_ms));
-                extend(tx, &renewed, until)
-            })
-            .await;
-        match outcome {
-            Ok(true) => {}
-            // Taken over. The next fenced commit fails and says so.
-            Ok(false) => break,
-            Err(error) => tracing::warn!(%error, thread = %token.thread, "a lease could not be renewed"),
-        }
-    }
-}
-
-/// The name is a digest, for a thread's name may hold what a file's name may not.
-fn lock_path(store: &Store, tenant: &TenantId, thread: &ThreadId) -> std::path::PathBuf {
-    let digest = Digest::of_parts([tenant.as_str().as_bytes(), thread.as_str().as_bytes()]);
-    store.dir().join("locks").join(format!("{}.lock", digest.hex()))
-}
-
-fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "unknown".to_owned(), |s| s.trim().to_owned())
 }

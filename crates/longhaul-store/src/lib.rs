@@ -41,11 +41,19 @@
 //! ```
 
 mod blobs;
+mod connection;
 mod error;
 mod events;
+mod faults;
+mod heartbeat;
 mod lease;
+mod locks;
 mod migrations;
+mod notices;
+mod postgres;
 mod schema;
+mod settings;
+mod sqlite;
 mod store;
 pub mod tasks;
 mod tx;
@@ -55,9 +63,13 @@ mod writer;
 pub use blobs::Blobs;
 pub use error::{Cause, StoreError};
 pub use events::events;
-pub use lease::{Holder, Lease, LeaseError, LeaseToken, lease_holder};
+pub use faults::Faults;
+pub use lease::{Holder, Lease, LeaseClaim, LeaseError, LeaseToken, give_back, lease_holder};
 pub use migrations::Migrations;
+pub use notices::{NOTICE_BYTES_MAX, Notice, Notices};
+pub use postgres::PostgresAddress;
 pub use schema::MIGRATIONS;
-pub use store::{Store, StoreSettings};
+pub use settings::{Place, StoreSettings};
+pub use store::Store;
 pub use tx::{ReadTx, Tx};
 pub use value::{Cell, FromValue, Row, Value};

@@ -3,7 +3,7 @@
 use crate::Migrations;
 
 /// The store's own migrations; [`crate::Store::open`] includes them.
-pub const MIGRATIONS: Migrations = Migrations { component: "store", steps: &[FIRST] };
+pub const MIGRATIONS: Migrations = Migrations { component: "store", steps: &[FIRST, LEASE_TTL] };
 
 const FIRST: &str = "
 CREATE TABLE tenants (
@@ -73,3 +73,7 @@ CREATE TABLE leases (
     PRIMARY KEY (tenant_id, thread_id)
 ) STRICT;
 ";
+
+/// How far ahead of its clock a holder moved the end of its lease: a row whose end lies further ahead than that was
+/// written by a clock that has since been put back.
+const LEASE_TTL: &str = "ALTER TABLE leases ADD COLUMN ttl_ms INTEGER NOT NULL DEFAULT 60000";

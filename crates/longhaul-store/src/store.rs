@@ -1,78 +1,67 @@
 //! Opening a store, and the handle through which everything else is reached.
 //!
-//! It owns the files' places and modes, the writer's thread and the readers' connections. Invariant: two processes may
-//! open and use the same folder at the same time.
+//! It owns what is the same whatever database is behind it; the rest is in `sqlite` and `postgres`. Invariant: no caller
+//! can tell which one it is, but by what is said here.
 
 use std::{
-    fs::{DirBuilder, File, OpenOptions},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    path::Path,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use longhaul_core::{Ambient, Event};
-use rusqlite::{Connection, OpenFlags};
-use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
+use tokio::sync::{Semaphore, broadcast, oneshot};
 
 use crate::{
-    Blobs, Migrations, ReadTx, StoreError, Tx,
+    Blobs, Faults, Migrations, Notices, Place, PostgresAddress, ReadTx, StoreError, StoreSettings, Tx,
     blobs::off_the_runtime,
-    error::{from_io, from_sqlite},
-    migrations,
+    connection::private_dir,
+    heartbeat::Heartbeat,
+    locks::Locks,
+    notices::{self, Outlet},
+    postgres::engine::Postgres,
     schema::MIGRATIONS,
+    sqlite::Sqlite,
     tx::Context,
-    writer::{self, Job},
+    writer,
 };
-
-/// How a store is opened. Start from [`StoreSettings::new`].
-#[derive(Debug, Clone)]
-pub struct StoreSettings {
-    /// The folder of `longhaul.db`, `blobs/` and `locks/`; made, with mode 0700, where it does not exist.
-    pub dir: PathBuf,
-    /// How long to wait for another process's transaction.
-    pub busy_ms_max: u64,
-    /// Reads that may run at once; more wait.
-    pub readers_max: usize,
-    /// Transactions that may wait for the writer; more wait for a place.
-    pub queue_max: usize,
-    /// Events a subscriber may lag behind before it must read the log again.
-    pub subscriber_events_max: usize,
-    /// Largest blob.
-    pub blob_bytes_max: u64,
-}
-
-impl StoreSettings {
-    /// The defaults, in this folder.
-    #[must_use]
-    pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self {
-            dir: dir.into(),
-            busy_ms_max: 10_000,
-            readers_max: 4,
-            queue_max: 1024,
-            subscriber_events_max: 4096,
-            blob_bytes_max: 256 * 1024 * 1024,
-        }
-    }
-}
 
 /// A handle of an open store. Cheap to clone; the writer ends with the last one.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
 
+/// A handle that does not keep the store open.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakStore(Weak<Inner>);
+
+impl WeakStore {
+    pub(crate) fn upgrade(&self) -> Option<Store> {
+        self.0.upgrade().map(Store)
+    }
+}
+
 struct Inner {
     settings: StoreSettings,
     context: Arc<Context>,
-    /// The writer's queue; the writer ends when this is dropped.
-    jobs: mpsc::Sender<Job>,
-    /// Committed events, from the writer.
-    published: broadcast::Sender<Event>,
-    /// Open reader connections that nobody uses at the moment.
-    idle: Mutex<Vec<Connection>>,
+    engine: Engine,
+    /// Where committed events and notices go.
+    outlet: Outlet,
+    /// Somebody has asked to hear of other processes.
+    watched: AtomicBool,
     /// One permit for each read that may run.
     readers: Arc<Semaphore>,
+    faults: Option<Faults>,
     blobs: Blobs,
+    locks: Locks,
+    heartbeat: Heartbeat,
+}
+
+/// The database behind the store.
+enum Engine {
+    Sqlite(Sqlite),
+    Postgres(Postgres),
 }
 
 impl Store {
@@ -81,53 +70,124 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Newer`], [`StoreError::Corrupt`], [`StoreError::Io`], [`StoreError::DiskFull`],
-    /// [`StoreError::Locked`], [`StoreError::Migration`].
+    /// [`StoreError::Locked`], [`StoreError::Migration`]; on PostgreSQL also [`StoreError::Unreachable`] and
+    /// [`StoreError::Refused`].
     pub async fn open(
         settings: StoreSettings,
         ambient: Ambient,
         migrations: &[Migrations],
     ) -> Result<Self, StoreError> {
-        let mut sets = vec![MIGRATIONS];
-        sets.extend(migrations);
-        off_the_runtime(move || Self::open_now(settings, ambient, &sets)).await
+        Self::open_as_planned(settings, ambient, migrations, None).await
     }
 
-    fn open_now(settings: StoreSettings, ambient: Ambient, sets: &[Migrations]) -> Result<Self, StoreError> {
-        let path = settings.dir.join("longhaul.db");
-        for dir in [&settings.dir, &settings.dir.join("blobs"), &settings.dir.join("locks")] {
+    /// Like [`Self::open`], with commits that fail where a test has planned it.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub async fn open_with_faults(
+        settings: StoreSettings,
+        ambient: Ambient,
+        migrations: &[Migrations],
+        faults: Faults,
+    ) -> Result<Self, StoreError> {
+        Self::open_as_planned(settings, ambient, migrations, Some(faults)).await
+    }
+
+    async fn open_as_planned(
+        settings: StoreSettings,
+        ambient: Ambient,
+        migrations: &[Migrations],
+        faults: Option<Faults>,
+    ) -> Result<Self, StoreError> {
+        let mut sets = vec![MIGRATIONS];
+        sets.extend(migrations);
+        off_the_runtime(move || match settings.place.clone() {
+            Place::Folder(dir) => Self::open_folder(&dir, settings, ambient, &sets, faults),
+            Place::Postgres { address, dir } => Self::open_postgres(address, &dir, settings, ambient, &sets, faults),
+            Place::Memory => Self::open_memory(settings, ambient, &sets, faults),
+        })
+        .await
+    }
+
+    fn open_folder(
+        dir: &Path,
+        settings: StoreSettings,
+        ambient: Ambient,
+        sets: &[Migrations],
+        faults: Option<Faults>,
+    ) -> Result<Self, StoreError> {
+        for dir in [dir, &dir.join("blobs"), &dir.join("locks")] {
             private_dir(dir)?;
         }
-        // Two first openings at once would race for the journal mode and the migrations.
-        let opening = private_file(&settings.dir.join("locks/open.lock"))?;
-        rustix::fs::flock(&opening, rustix::fs::FlockOperation::LockExclusive)
-            .map_err(|error| from_io(&settings.dir.join("locks/open.lock"), error.into()))?;
-        private_file(&path)?;
-        let mut connection = connect(&path, &settings)?;
-        migrations::apply(&mut connection, &path, sets, ambient.clock.now().0)?;
-        drop(opening);
+        let context = Arc::new(Context { path: dir.join("longhaul.db"), ambient });
+        let outlet = Outlet::new(settings.subscriber_events_max);
+        let engine = Sqlite::in_folder(dir, &settings, &context, sets, outlet.clone(), faults.clone())?;
+        let blobs = Blobs::in_folder(dir.join("blobs"), settings.blob_bytes_max, context.clone(), faults.clone());
+        let (engine, locks) = (Engine::Sqlite(engine), Locks::folder(dir));
+        Ok(Self::assemble(settings, context, engine, outlet, faults, |_| blobs, locks))
+    }
 
-        let context = Arc::new(Context { path: path.clone(), ambient });
-        let (jobs, mut queue) = mpsc::channel(settings.queue_max.max(1));
-        let (published, _) = broadcast::channel(settings.subscriber_events_max.max(1));
-        let (writer_context, writer_published) = (context.clone(), published.clone());
-        std::thread::Builder::new()
-            .name("store-writer".to_owned())
-            .spawn(move || writer::run(&connection, &writer_context, &mut queue, &writer_published))
-            .map_err(|error| from_io(&path, error))?;
-        Ok(Self(Arc::new(Inner {
-            blobs: Blobs::new(settings.dir.join("blobs"), settings.blob_bytes_max, context.clone()),
+    fn open_postgres(
+        address: PostgresAddress,
+        dir: &Path,
+        settings: StoreSettings,
+        ambient: Ambient,
+        sets: &[Migrations],
+        faults: Option<Faults>,
+    ) -> Result<Self, StoreError> {
+        for dir in [dir, &dir.join("locks")] {
+            private_dir(dir)?;
+        }
+        let locks = Locks::of_shared_store(dir, &ambient.ids.body())?;
+        let context = Arc::new(Context { path: address.shown().clone(), ambient });
+        let outlet = Outlet::new(settings.subscriber_events_max);
+        let engine = Postgres::open(address, &settings, &context, sets, outlet.clone(), faults.clone())?;
+        let (bytes_max, own, planned) = (settings.blob_bytes_max, context.clone(), faults.clone());
+        let blobs = |store| Blobs::in_rows(store, bytes_max, own, planned);
+        Ok(Self::assemble(settings, context, Engine::Postgres(engine), outlet, faults, blobs, locks))
+    }
+
+    fn open_memory(
+        settings: StoreSettings,
+        ambient: Ambient,
+        sets: &[Migrations],
+        faults: Option<Faults>,
+    ) -> Result<Self, StoreError> {
+        let context = Arc::new(Context { path: Sqlite::memory_path(), ambient });
+        let outlet = Outlet::new(settings.subscriber_events_max);
+        let engine = Sqlite::in_memory(&settings, &context, sets, outlet.clone(), faults.clone())?;
+        let blobs = Blobs::in_memory(settings.blob_bytes_max, context.clone(), faults.clone());
+        let (engine, locks) = (Engine::Sqlite(engine), Locks::memory());
+        Ok(Self::assemble(settings, context, engine, outlet, faults, |_| blobs, locks))
+    }
+
+    fn assemble(
+        settings: StoreSettings,
+        context: Arc<Context>,
+        engine: Engine,
+        outlet: Outlet,
+        faults: Option<Faults>,
+        blobs: impl FnOnce(WeakStore) -> Blobs,
+        locks: Locks,
+    ) -> Self {
+        Self(Arc::new_cyclic(|store| Inner {
+            engine,
+            outlet,
+            watched: AtomicBool::new(false),
             readers: Arc::new(Semaphore::new(settings.readers_max.max(1))),
-            idle: Mutex::new(Vec::new()),
             settings,
             context,
-            jobs,
-            published,
-        })))
+            faults,
+            blobs: blobs(WeakStore(store.clone())),
+            locks,
+            heartbeat: Heartbeat::default(),
+        }))
     }
 
     /// Runs `f` in a write transaction and returns once its commit is on the disk. When `f` fails or panics, all it
-    /// wrote is undone. `f` runs on the writer's thread: it must not block on anything but the database. Dropping the
-    /// returned future does not take the transaction back.
+    /// wrote is undone. `f` runs on the writer's thread or, when no other transaction is in flight, on the caller's:
+    /// it must not block on anything but the database. Whoever drops the returned future early does not learn whether
+    /// the transaction took place.
     ///
     /// # Errors
     /// Those of `f`; those of the commit, as `E::from(StoreError)`.
@@ -137,15 +197,21 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        // An error of `send` only means that the caller has gone.
-        let job = writer::job(f, move |outcome| drop(answer.send(outcome)));
-        if self.0.jobs.send(job).await.is_err() {
+        let queued = match &self.0.engine {
+            Engine::Sqlite(sqlite) => sqlite.write(f, answer).await,
+            // An error of answering only means that the caller has gone.
+            Engine::Postgres(postgres) => {
+                postgres.queue.send(writer::job(f, |outcome| drop(answer.send(outcome)))).await
+            }
+        };
+        if queued.is_err() {
             return Err(self.closed().into());
         }
         answered.await.unwrap_or_else(|_| Err(self.closed().into()))
     }
 
-    /// Runs `f` on a snapshot of everything committed so far, beside the writer. `f` may block its thread.
+    /// Runs `f` on a snapshot of everything committed so far, beside the writer. `f` may block its thread; in memory,
+    /// where there is one connection, nothing is written meanwhile.
     ///
     /// # Errors
     /// Those of `f`; those of the database, as `E::from(StoreError)`.
@@ -154,13 +220,24 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        if let Some(faults) = &self.0.faults {
+            faults.check_alive(&self.0.context.path)?;
+        }
+        if let Engine::Sqlite(sqlite) = &self.0.engine
+            && sqlite.is_in_memory()
+        {
+            return sqlite.read_here(&self.0.context, f);
+        }
         let Ok(permit) = self.0.readers.clone().acquire_owned().await else {
             return Err(self.closed().into());
         };
         let inner = self.0.clone();
         // The permit goes along: a caller that stops waiting does not end the read.
         let reading = tokio::task::spawn_blocking(move || {
-            let outcome = inner.read_now(f);
+            let outcome = match &inner.engine {
+                Engine::Sqlite(sqlite) => sqlite.read_beside(&inner.context, &inner.settings, f),
+                Engine::Postgres(postgres) => postgres.read(&inner.context, f),
+            };
             drop(permit);
             outcome
         });
@@ -177,22 +254,65 @@ impl Store {
     }
 
     /// Events from now on, each after its commit, in the order of their numbers. A subscriber that lags behind by more
-    /// than the setting is told so and reads the rest with [`crate::events`]. Only this process's events come here.
+    /// than the setting is told so and reads the rest with [`crate::events`].
+    ///
+    /// On SQLite only this process's events come here. On PostgreSQL those of every process come here, and the first
+    /// may be one that another process has committed a moment before.
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<Event> {
-        self.0.published.subscribe()
+        match &self.0.engine {
+            Engine::Sqlite(_) => self.0.outlet.events.subscribe(),
+            Engine::Postgres(postgres) => postgres.listening.subscribe(),
+        }
     }
 
-    /// The folder of the store.
+    /// The notices of this channel from now on, sent with [`Tx::notify`] by whatever process. A notice is a hint: after
+    /// it, and once after beginning to listen, look at the rows.
+    ///
+    /// On PostgreSQL notices of other processes come at once. On SQLite those of this process do, while of others one
+    /// hears within 100 ms that they have written anything, as a notice without payload. To be called within a tokio
+    /// runtime.
     #[must_use]
-    pub fn dir(&self) -> &Path {
-        &self.0.settings.dir
+    pub fn listen(&self, channel: &str) -> Notices {
+        let notices = self.0.outlet.notices.listen(channel);
+        if matches!(self.0.settings.place, Place::Folder(_)) && !self.0.watched.swap(true, Ordering::AcqRel) {
+            tokio::spawn(notices::watch(self.downgrade(), self.0.outlet.notices.clone()));
+        }
+        notices
+    }
+
+    /// Where it keeps what it is given.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.0.settings.place
     }
 
     /// The clock, randomness and id generator it was opened with.
     #[must_use]
     pub fn ambient(&self) -> &Ambient {
         &self.0.context.ambient
+    }
+
+    pub(crate) fn locks(&self) -> &Locks {
+        &self.0.locks
+    }
+
+    pub(crate) fn heartbeat(&self) -> &Heartbeat {
+        &self.0.heartbeat
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakStore {
+        WeakStore(Arc::downgrade(&self.0))
+    }
+
+    /// See [`Sqlite::others_version`].
+    pub(crate) async fn others_version(&self) -> Result<Option<i64>, StoreError> {
+        let store = self.clone();
+        off_the_runtime(move || match &store.0.engine {
+            Engine::Sqlite(sqlite) => sqlite.others_version(&store.0.context),
+            Engine::Postgres(_) => Ok(None),
+        })
+        .await
     }
 
     fn closed(&self) -> StoreError {
@@ -202,74 +322,6 @@ impl Store {
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("dir", &self.0.settings.dir).finish_non_exhaustive()
+        f.debug_struct("Store").field("place", &self.0.settings.place).finish_non_exhaustive()
     }
-}
-
-impl Inner {
-    fn read_now<T, E: From<StoreError>>(&self, f: impl FnOnce(&ReadTx<'_>) -> Result<T, E>) -> Result<T, E> {
-        let path = &self.context.path;
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let connection = match idle {
-            Some(connection) => connection,
-            None => {
-                let connection = connect(path, &self.settings)?;
-                pragma(&connection, path, "PRAGMA query_only = ON")?;
-                connection
-            }
-        };
-        let begin = |sql| connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
-        begin("BEGIN").map_err(|error| from_sqlite(path, "BEGIN", error))?;
-        let outcome = f(&ReadTx { connection: &connection, context: &self.context });
-        // A connection whose snapshot does not end is closed rather than kept.
-        let ended = begin("ROLLBACK").is_ok();
-        if ended {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-        }
-        outcome
-    }
-}
-
-fn connect(path: &Path, settings: &StoreSettings) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| from_sqlite(path, "open", error))?;
-    connection
-        .busy_timeout(Duration::from_millis(settings.busy_ms_max))
-        .map_err(|error| from_sqlite(path, "busy_timeout", error))?;
-    connection.set_prepared_statement_cache_capacity(256);
-    // FULL makes every commit survive a power cut: what was acknowledged stays.
-    for sql in [
-        "PRAGMA journal_mode = WAL",
-        "PRAGMA synchronous = FULL",
-        "PRAGMA foreign_keys = ON",
-        "SELECT count(*) FROM sqlite_schema",
-    ] {
-        pragma(&connection, path, sql)?;
-    }
-    Ok(connection)
-}
-
-/// Runs a statement that may or may not answer with rows.
-fn pragma(connection: &Connection, path: &Path, sql: &str) -> Result<(), StoreError> {
-    connection.execute_batch(sql).map_err(|error| from_sqlite(path, sql, error))
-}
-
-fn private_dir(dir: &Path) -> Result<(), StoreError> {
-    // A folder that exists keeps its mode: it may be shared on purpose, or be no folder of ours at all.
-    if dir.is_dir() {
-        return Ok(());
-    }
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| from_io(dir, error))
-}
-
-/// Opens the file, made with mode 0600 where it does not exist. SQLite gives its side files the same mode.
-pub(crate) fn private_file(path: &Path) -> Result<File, StoreError> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| from_io(path, error))
 }

@@ -1,6 +1,6 @@
 //! The two transaction types through which every crate reads and writes.
 //!
-//! It owns the running of statements; not when a transaction begins or ends (`writer`, `readers`).
+//! It owns the running of statements; not when a transaction begins or ends (`writer`, `store`).
 //! Invariant: code that holds a [`Tx`] does no other I/O, and nothing it wrote is visible before the commit.
 
 use std::{ops::Deref, path::PathBuf};
@@ -11,11 +11,21 @@ use rusqlite::Connection;
 use crate::{
     Row, StoreError, Value,
     error::{cut, from_sqlite},
+    notices::Signal,
+    postgres::session::Session,
 };
+
+/// The open transaction's connection.
+#[derive(Clone, Copy)]
+pub(crate) enum Link<'a> {
+    Sqlite(&'a Connection),
+    Postgres(&'a Session),
+}
 
 /// What transactions know of their store.
 #[derive(Debug)]
 pub(crate) struct Context {
+    /// The database file; `:memory:` where there is none, and `postgres://…` without its password.
     pub(crate) path: PathBuf,
     pub(crate) ambient: Ambient,
 }
@@ -23,8 +33,10 @@ pub(crate) struct Context {
 /// A snapshot of the store: what was committed when it began, whatever others write meanwhile.
 #[derive(Clone, Copy)]
 pub struct ReadTx<'a> {
-    pub(crate) connection: &'a Connection,
+    pub(crate) link: Link<'a>,
     pub(crate) context: &'a Context,
+    /// It belongs to a write transaction.
+    pub(crate) may_change: bool,
 }
 
 impl ReadTx<'_> {
@@ -87,15 +99,36 @@ impl ReadTx<'_> {
         params: &[Value],
         mut f: impl FnMut(&Row<'_>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let wrong = |error| from_sqlite(&self.context.path, sql, error);
-        let mut statement = self.connection.prepare_cached(sql).map_err(wrong)?;
-        let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(wrong)?;
-        while let Some(row) = rows.next().map_err(wrong)? {
-            if !f(&Row(row))? {
-                break;
+        match self.link {
+            Link::Sqlite(connection) => {
+                let wrong = |error| from_sqlite(&self.context.path, sql, error);
+                let mut statement = connection.prepare_cached(sql).map_err(wrong)?;
+                if !self.may_change && !statement.readonly() {
+                    return Err(StoreError::ReadOnly { sql: cut(sql) });
+                }
+                let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(wrong)?;
+                while let Some(row) = rows.next().map_err(wrong)? {
+                    if !f(&Row::sqlite(row))? {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            Link::Postgres(session) => session.run(sql, params, &mut |row| f(&Row::postgres(row))).map(drop),
+        }
+    }
+
+    /// Now, by the one clock that everybody shares who uses this store: this machine's for a file, the server's for
+    /// PostgreSQL. For what expires; everything else takes [`Self::now`], which tests can set.
+    pub(crate) fn shared_now(&self) -> Result<TimeMs, StoreError> {
+        match self.link {
+            Link::Sqlite(_) => Ok(self.now()),
+            Link::Postgres(_) => {
+                self.query_one("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)", &[], |row| {
+                    row.get(0)
+                })
             }
         }
-        Ok(())
     }
 
     /// Now, by the store's clock.
@@ -116,8 +149,16 @@ pub struct Tx<'a> {
     pub(crate) read: ReadTx<'a>,
     /// Events appended so far; published when the commit has succeeded.
     pub(crate) appended: Vec<Event>,
-    /// The error on which the database rolled the whole transaction back by itself, if it did.
+    /// Notices of a SQLite transaction; sent when the commit has succeeded. PostgreSQL keeps its own.
+    pub(crate) noticed: Vec<Signal>,
+    /// The error on which SQLite rolled the whole transaction back by itself, if it did.
     pub(crate) broken: Option<StoreError>,
+}
+
+impl<'a> Tx<'a> {
+    pub(crate) fn new(read: ReadTx<'a>) -> Self {
+        Self { read, appended: Vec::new(), noticed: Vec::new(), broken: None }
+    }
 }
 
 impl<'a> Deref for Tx<'a> {
@@ -133,12 +174,18 @@ impl Tx<'_> {
     /// # Errors
     /// Those of the database; [`StoreError::Constraint`] leaves the transaction usable.
     pub fn execute(&mut self, sql: &str, params: &[Value]) -> Result<u64, StoreError> {
-        let ReadTx { connection, context } = self.read;
+        match self.read.link {
+            Link::Sqlite(connection) => self.execute_sqlite(connection, sql, params),
+            Link::Postgres(session) => session.run(sql, params, &mut |_| Ok(true)),
+        }
+    }
+
+    fn execute_sqlite(&mut self, connection: &Connection, sql: &str, params: &[Value]) -> Result<u64, StoreError> {
         let changed = connection
             .prepare_cached(sql)
             .and_then(|mut statement| statement.execute(rusqlite::params_from_iter(params)));
         changed.map(|rows| rows as u64).map_err(|error| {
-            let error = from_sqlite(&context.path, sql, error);
+            let error = from_sqlite(&self.read.context.path, sql, error);
             if connection.is_autocommit() {
                 self.broken = Some(error.clone());
             }
@@ -146,12 +193,17 @@ impl Tx<'_> {
         })
     }
 
-    /// Inserts one row and gives the integer key the database chose for it.
+    /// Inserts one row, by `INSERT INTO table …`, and gives the integer key the database chose for it.
     ///
     /// # Errors
     /// Those of [`Self::execute`].
     pub fn insert(&mut self, sql: &str, params: &[Value]) -> Result<i64, StoreError> {
-        self.execute(sql, params)?;
-        Ok(self.read.connection.last_insert_rowid())
+        match self.read.link {
+            Link::Sqlite(connection) => {
+                self.execute_sqlite(connection, sql, params)?;
+                Ok(connection.last_insert_rowid())
+            }
+            Link::Postgres(session) => session.insert(sql, params),
+        }
     }
 }

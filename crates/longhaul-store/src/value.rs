@@ -10,7 +10,7 @@ use longhaul_core::{
 };
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 
-use crate::StoreError;
+use crate::{StoreError, postgres::Raw};
 
 /// One parameter of a statement.
 #[derive(Debug, Clone, PartialEq)]
@@ -261,8 +261,12 @@ impl FromValue for TimeMs {
 
 impl FromValue for Digest {
     const EXPECTED: &'static str = "a digest";
+    /// Printed, or as its 32 bytes.
     fn from_cell(cell: Cell<'_>) -> Option<Self> {
-        cell.text()?.parse().ok()
+        match cell.bytes() {
+            Some(bytes) => Some(Self::from(<[u8; 32]>::try_from(bytes).ok()?)),
+            None => cell.text()?.parse().ok(),
+        }
     }
 }
 
@@ -281,7 +285,22 @@ impl<T: FromValue> FromValue for Option<T> {
 }
 
 /// One row of an answer, valid while the closure that reads it runs.
-pub struct Row<'a>(pub(crate) &'a rusqlite::Row<'a>);
+pub struct Row<'a>(Origin<'a>);
+
+enum Origin<'a> {
+    Sqlite(&'a rusqlite::Row<'a>),
+    Postgres(&'a tokio_postgres::Row),
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn sqlite(row: &'a rusqlite::Row<'a>) -> Self {
+        Self(Origin::Sqlite(row))
+    }
+
+    pub(crate) fn postgres(row: &'a tokio_postgres::Row) -> Self {
+        Self(Origin::Postgres(row))
+    }
+}
 
 impl Row<'_> {
     /// The value of the column at this zero-based position.
@@ -312,11 +331,15 @@ impl Row<'_> {
     }
 
     fn cell(&self, column: usize, expected: &'static str) -> Result<Cell<'_>, StoreError> {
-        self.0.get_ref(column).map(Cell).map_err(|_| StoreError::Column {
-            column,
-            expected,
-            found: "no such column".to_owned(),
-        })
+        let found = match &self.0 {
+            Origin::Sqlite(row) => row.get_ref(column).map_err(|_| "no such column".to_owned()),
+            Origin::Postgres(row) if column >= row.len() => Err("no such column".to_owned()),
+            Origin::Postgres(row) => row.try_get::<_, Raw<'_>>(column).map(|raw| raw.0).map_err(|error| {
+                // The driver's own words only say which column.
+                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
+            }),
+        };
+        found.map(Cell).map_err(|found| StoreError::Column { column, expected, found })
     }
 }
 

@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("longhaul-harness", &["core", "store", "durable", "workspace", "memory", "model", "tools", "agent"]),
     ("longhaul", &["core", "store", "durable", "model", "memory", "workspace", "tools", "agent", "harness"]),
     ("longhaul-cli", &["longhaul"]),
+    ("longhaul-testbed", &[]),
     ("xtask", &[]),
 ];
 

@@ -33,6 +33,9 @@ const MAY_SLEEP: &[(&str, &str)] = &[
     ("crates/longhaul-tools/src/sandbox/app.rs", "nothing announces that file descriptors are free again"),
     ("crates/longhaul-tools/tests/it/fixture.rs", "looks again until a condition holds, or the time is up"),
     ("crates/longhaul-tools/tests/it/limits.rs", "a command is given up at a chosen moment"),
+    ("crates/longhaul-store/src/notices.rs", "looks every 100 ms whether another process has written to a SQLite file"),
+    ("crates/longhaul-store/src/postgres/session.rs", "knocks again at a server that is starting"),
+    ("crates/longhaul-store/src/postgres/listener.rs", "connects again after a pause that grows"),
 ];
 
 pub(super) fn check(file: &File) -> Vec<Finding> {

@@ -21,8 +21,8 @@ const STEPS: usize = 5;
 /// Each step's word follows from all words before it; each step's work says on stdout that it is being done.
 fn chain() -> Graph<Words> {
     GraphBuilder::new("chain", 1)
-        .node("link", |ctx, state: Words| async move {
-            let mut words = state.words;
+        .node("link", |ctx, state: std::sync::Arc<Words>| async move {
+            let mut words = state.words.clone();
             let before = words.len();
             for n in 0..STEPS {
                 let name = format!("link {n}");

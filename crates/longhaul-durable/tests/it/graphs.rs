@@ -1,11 +1,13 @@
 //! What is refused when a graph is built, and how it is drawn.
 
+use std::sync::Arc;
+
 use longhaul_durable::{END, GraphBuilder, NodeContext, NodeError, START, StepId};
 use proptest::prelude::*;
 
 use crate::support::Words;
 
-async fn nothing(_: NodeContext, _: Words) -> Result<Vec<String>, NodeError> {
+async fn nothing(_: NodeContext, _: Arc<Words>) -> Result<Vec<String>, NodeError> {
     Ok(Vec::new())
 }
 
@@ -46,8 +48,8 @@ fn a_graph_that_could_go_wrong_is_refused_by_name() {
         (&["a"], &["S>b", "a>E"], "there is no node b"),
         (&["a"], &["S>a", "a>E", "b>a"], "there is no node b"),
         (&["a"], &["S>a", "a?a|b|E"], "a leads to b, but there is no node b"),
-        (&["a"], &["S>a", "a>E", "a>a"], "a is left in two ways"),
-        (&["a"], &["S>a", "a?"], "the branch at a has no targets"),
+        (&["a"], &["S>a", "a>E", "a>a"], "no way leads from a to END"),
+        (&["a"], &["S>a", "a?"], "the branch at a names no node"),
         (&["a", "b"], &["S>a", "a>E", "b>E"], "no way leads from START to b"),
         (&["a", "b"], &["S>a", "a>b"], "nothing leads out of b"),
         (&["a", "b"], &["S?a|b", "a>a", "b>E"], "no way leads from a to END"),
@@ -82,8 +84,10 @@ proptest! {
     #[test]
     fn a_step_id_is_parsed_back_from_its_printed_form(
         node in "[a-z_-]{1,20}", superstep in 0_u64..=u64::MAX, name in ".{1,40}", ordinal in 0_u32..=u32::MAX,
+        frames in proptest::collection::vec((1_u64..100, 0_u32..100, "[a-z_-]{1,20}"), 0..3), task in 0_u32..3,
     ) {
-        let id = StepId { execution: "exec_1".parse().unwrap(), node, superstep, name, ordinal };
+        let ns: String = frames.iter().map(|(superstep, task, node)| format!("{superstep}.{task}.{node}>")).collect();
+        let id = StepId { execution: "exec_1".parse().unwrap(), ns, superstep, task, node, ordinal, name };
         prop_assert_eq!(id.to_string().parse::<StepId>().unwrap(), id);
     }
 

@@ -11,6 +11,8 @@ mod graphs;
 #[cfg(test)]
 mod history;
 #[cfg(test)]
+mod parallel;
+#[cfg(test)]
 mod refused;
 #[cfg(test)]
 mod runs;
@@ -18,3 +20,5 @@ mod runs;
 mod steps;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod waiting;

@@ -100,7 +100,7 @@ impl World {
             .read(|read| {
                 read.query(
                     "SELECT node || '/' || superstep || '/' || name || '#' || ordinal FROM steps
-                     ORDER BY superstep, ordinal",
+                     ORDER BY ns, superstep, task, ordinal",
                     &[],
                     |row| row.get(0),
                 )

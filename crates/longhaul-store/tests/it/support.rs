@@ -14,6 +14,10 @@ pub(crate) async fn open(dir: &std::path::Path) -> Store {
     Store::open(StoreSettings::new(dir), Ambient::system(), &[NOTES]).await.unwrap()
 }
 
+pub(crate) async fn open_in_memory() -> Store {
+    Store::open(StoreSettings::in_memory(), Ambient::system(), &[NOTES]).await.unwrap()
+}
+
 pub(crate) async fn task(store: &Store, scope: &Scope, thread: &str) -> TaskScope {
     let (scope, thread) = (scope.clone(), thread.parse().unwrap());
     store

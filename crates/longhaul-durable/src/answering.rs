@@ -1,0 +1,157 @@
+//! The way in for answers.
+//!
+//! It owns acceptance: a wait is answered once, by whoever comes first, and every attempt is noted. What the answer is
+//! good for is the next run's business.
+
+use longhaul_core::{EventDraft, Scope, ThreadId, TimeMs, limits::STEP_RESULT_BYTES_MAX};
+use longhaul_store::{StoreError, Tx};
+use serde_json::{Value, json};
+
+use crate::{
+    AnswerSchemaError, Continued, DurableError, GivenAnswer, Runtime, WaitId, WaitInfo, WaitStatus, answer_schema,
+    records::{
+        executions,
+        waits::{self, Attempt},
+    },
+};
+
+impl Runtime {
+    /// Answers a wait, from any process; [`Runtime::run`] on its thread then goes on. The same request may be repeated:
+    /// it is told what became of it. Of several requests one is accepted; what became of the others is noted as well.
+    ///
+    /// # Errors
+    /// [`DurableError::NoWait`], [`DurableError::AlreadyAnswered`], [`DurableError::AnswerRefused`],
+    /// [`DurableError::Store`].
+    pub async fn continue_with(
+        &self,
+        scope: &Scope,
+        wait: &WaitId,
+        value: Value,
+        request_id: &str,
+        actor: &str,
+    ) -> Result<Continued, DurableError> {
+        let answer =
+            GivenAnswer { wait: wait.clone(), value, request_id: request_id.to_owned(), actor: actor.to_owned() };
+        let scope = scope.clone();
+        // The attempt is noted also when it is refused.
+        self.store()?.write(move |tx| accept(tx, &scope, &answer)).await?
+    }
+
+    /// Answers the one wait of the thread.
+    ///
+    /// # Errors
+    /// [`DurableError::WhichWait`] with the list when it is not one; those of [`Self::continue_with`].
+    pub async fn continue_thread(
+        &self,
+        scope: &Scope,
+        thread: &ThreadId,
+        value: Value,
+        request_id: &str,
+        actor: &str,
+    ) -> Result<Continued, DurableError> {
+        let (scope, thread) = (scope.clone(), thread.clone());
+        let (request_id, actor) = (request_id.to_owned(), actor.to_owned());
+        let written = self.store()?.write(move |tx| {
+            let Some(execution) = executions::newest(tx, &scope, &thread)? else {
+                return Ok(Err(DurableError::WhichWait { thread, waits: Vec::new() }));
+            };
+            let answered = waits::by_request(tx, &scope.tenant, &execution.id, &request_id)?;
+            let mut open = waits::open(tx, &scope.tenant, &execution.id)?;
+            let wait = match (answered, open.len()) {
+                (Some(wait), _) => wait.id,
+                (None, 1) => open.remove(0).id,
+                (None, _) => return Ok(Err(DurableError::WhichWait { thread, waits: open })),
+            };
+            accept(tx, &scope, &GivenAnswer { wait, value, request_id, actor })
+        });
+        written.await?
+    }
+
+    /// The open waits of the thread's newest execution.
+    ///
+    /// # Errors
+    /// [`DurableError::Store`].
+    pub async fn waits(&self, scope: &Scope, thread: &ThreadId) -> Result<Vec<WaitInfo>, DurableError> {
+        let (scope, thread) = (scope.clone(), thread.clone());
+        let read = self.store()?.read(move |read| match executions::newest(read, &scope, &thread)? {
+            Some(execution) => waits::open(read, &scope.tenant, &execution.id),
+            None => Ok(Vec::new()),
+        });
+        Ok(read.await.map_err(|error: StoreError| error)?)
+    }
+
+    /// A wait, open or not.
+    ///
+    /// # Errors
+    /// [`DurableError::NoWait`], [`DurableError::Store`].
+    pub async fn wait(&self, scope: &Scope, wait: &WaitId) -> Result<WaitInfo, DurableError> {
+        let (scope, id) = (scope.clone(), wait.clone());
+        let read = self.store()?.read(move |read| {
+            let found = waits::by_id(read, &scope.tenant, &id)?;
+            let known = match &found {
+                Some(wait) => executions::by_id(read, &scope, &wait.execution)?.is_some(),
+                None => false,
+            };
+            Ok::<_, StoreError>(found.filter(|_| known))
+        });
+        read.await?.ok_or_else(|| DurableError::NoWait { wait: wait.clone() })
+    }
+}
+
+/// Accepts an answer or says why not; that it was tried is noted in either case.
+pub(crate) fn accept(
+    tx: &mut Tx<'_>,
+    scope: &Scope,
+    answer: &GivenAnswer,
+) -> Result<Result<Continued, DurableError>, DurableError> {
+    let (tenant, id) = (&scope.tenant, &answer.wait);
+    let missing = || DurableError::NoWait { wait: id.clone() };
+    let Some(mut wait) = waits::by_id(tx, tenant, id)? else { return Ok(Err(missing())) };
+    let Some(execution) = executions::by_id(tx, scope, &wait.execution)? else { return Ok(Err(missing())) };
+    if wait.status == WaitStatus::Waiting && wait.deadline_at.is_some_and(|deadline| deadline <= tx.now()) {
+        waits::expire(tx, tenant, &wait.execution)?;
+        wait = waits::by_id(tx, tenant, id)?.ok_or_else(missing)?;
+    }
+    if wait.status == WaitStatus::Waiting {
+        if let Err(source) = check(&wait, &answer.value) {
+            note(tx, scope, answer, "refused")?;
+            return Ok(Err(DurableError::AnswerRefused { wait: id.clone(), source }));
+        }
+        let accepted = waits::answer(tx, tenant, id, &answer.value, &answer.request_id, &answer.actor)?;
+        wait = waits::by_id(tx, tenant, id)?.ok_or_else(missing)?;
+        if accepted {
+            note(tx, scope, answer, "accepted")?;
+            let data = json!({ "wait": id, "name": wait.name, "actor": answer.actor });
+            let draft = EventDraft::business("wait.answered", data);
+            tx.append_event(&execution.scope, Some(&execution.id), Some(&wait.place.within()), draft)?;
+            return Ok(Ok(Continued::Accepted(wait)));
+        }
+    }
+    let same = wait.request_id.as_deref() == Some(&answer.request_id);
+    if same && wait.value.as_ref() == Some(&answer.value) {
+        note(tx, scope, answer, "repeated")?;
+        return Ok(Ok(Continued::Repeated(wait)));
+    }
+    note(tx, scope, answer, if same { "contradicts" } else { "late" })?;
+    Ok(Err(DurableError::AlreadyAnswered {
+        wait: id.clone(),
+        status: wait.status,
+        at: wait.answered_at.unwrap_or(TimeMs(0)),
+        actor: wait.actor,
+        request_id: wait.request_id,
+    }))
+}
+
+fn note(tx: &mut Tx<'_>, scope: &Scope, answer: &GivenAnswer, outcome: &str) -> Result<(), StoreError> {
+    let GivenAnswer { wait, value, request_id, actor } = answer;
+    waits::note_attempt(tx, &scope.tenant, &Attempt { wait, request_id, actor, value, outcome })
+}
+
+fn check(wait: &WaitInfo, value: &Value) -> Result<(), AnswerSchemaError> {
+    let bytes = value.to_string().len();
+    if bytes > STEP_RESULT_BYTES_MAX {
+        let problem = format!("takes {bytes} bytes, at most {STEP_RESULT_BYTES_MAX} are allowed");
+        return Err(AnswerSchemaError { path: "answer".to_owned(), problem });
+    }
+    wait.schema.as_ref().map_or(Ok(()), |schema| answer_schema::check(schema, value, "answer"))
+}

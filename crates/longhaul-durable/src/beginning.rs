@@ -1,0 +1,175 @@
+//! The one transaction with which a run begins: the lease is taken, an answer accepted, the execution found or made,
+//! and all that is needed to go on is read.
+
+use std::time::Duration;
+
+use longhaul_core::{Ambient, Digest, EventDraft, ExecutionId, Scope, TaskScope, ThreadId, TimeMs};
+use longhaul_store::{Lease, LeaseClaim, LeaseError, LeaseToken, Store, Tx, give_back};
+use serde_json::json;
+
+use crate::{
+    Continued, DurableError, Execution, GivenAnswer, Graph, GraphState, PendingEffect, Runtime, Status, answering,
+    frame::{self, Beginning, Loaded},
+    records::{Pen, effects, executions, waits},
+};
+
+/// What a run is to do, before anything is known.
+pub(crate) struct Plan<S: GraphState> {
+    ambient: Ambient,
+    lease_ttl: Duration,
+    graph: Graph<S>,
+    scope: TaskScope,
+    thread: ThreadId,
+    initial: S,
+    answer: Option<GivenAnswer>,
+}
+
+/// What the transaction found.
+pub(crate) enum Begun<S> {
+    /// The run may begin: anew, or with what was loaded.
+    Running { pen: Pen, thread: ThreadId, loaded: Box<Result<Beginning<S>, Loaded>> },
+    /// Somebody had asked for the execution's end; now it is at its end.
+    Cancelled,
+    /// Somebody must first say what happened.
+    NeedsReconcile(Vec<PendingEffect>),
+    /// The answer was refused; that it was tried is noted.
+    Refused(Box<DurableError>),
+}
+
+impl<S: GraphState> Plan<S> {
+    pub(crate) fn new(
+        runtime: &Runtime,
+        graph: &Graph<S>,
+        scope: &TaskScope,
+        thread: &ThreadId,
+        initial: S,
+        answer: Option<GivenAnswer>,
+    ) -> Self {
+        Self {
+            ambient: runtime.ambient.clone(),
+            lease_ttl: runtime.lease_ttl,
+            graph: graph.clone(),
+            scope: scope.clone(),
+            thread: thread.clone(),
+            initial,
+            answer,
+        }
+    }
+
+    /// Takes the thread and begins. A lease that is no longer needed has been given back.
+    pub(crate) async fn begin(self, store: &Store) -> Result<(Lease, Begun<S>), DurableError> {
+        let claim = LeaseClaim::lock(store, &self.scope.scope, &self.thread).await?;
+        // An execution may have to be made; its first row is prepared outside the transaction.
+        let id = ExecutionId::from_body(&self.ambient.ids.body());
+        let written = store.write(move |tx| {
+            let token = claim.take(tx, self.lease_ttl).map_err(from_lease)?;
+            let begun = self.begin_in(tx, &token, id)?;
+            if !matches!(begun, Begun::Running { .. }) {
+                give_back(tx, &token)?;
+            }
+            Ok::<_, DurableError>((claim, token, begun))
+        });
+        let (claim, token, begun) = written.await?;
+        Ok((claim.hold(token), begun))
+    }
+
+    fn begin_in(self, tx: &mut Tx<'_>, token: &LeaseToken, id: ExecutionId) -> Result<Begun<S>, DurableError> {
+        if let Some(answer) = &self.answer {
+            let answered: Result<Continued, DurableError> = answering::accept(tx, &self.scope.scope, answer)?;
+            if let Err(error) = answered {
+                return Ok(Begun::Refused(Box::new(error)));
+            }
+        }
+        match unfinished(tx, &self.scope.scope, &self.thread)? {
+            Some(execution) => self.resume(tx, token, execution),
+            None => self.start(tx, token, id),
+        }
+    }
+
+    fn start(self, tx: &mut Tx<'_>, token: &LeaseToken, id: ExecutionId) -> Result<Begun<S>, DurableError> {
+        let mut beginning = frame::begin(Some((&id, "")), &self.graph, self.initial, false)?;
+        let now = tx.now();
+        let execution = new_execution(&self.graph, id, &self.scope, &self.thread, now);
+        let pen = Pen::new(self.scope, execution.id.clone(), token.clone());
+        executions::insert(tx, &execution)?;
+        if let Some(row) = &mut beginning.row {
+            pen.insert_checkpoint(tx, "", row.clone())?;
+        }
+        let data = json!({ "graph": execution.graph, "version": execution.graph_version, "thread": self.thread });
+        let draft = EventDraft::internal("execution.started", data);
+        tx.append_event(pen.scope(), Some(pen.execution()), None, draft)?;
+        Ok(Begun::Running { pen, thread: self.thread, loaded: Box::new(Ok(beginning)) })
+    }
+
+    fn resume(self, tx: &mut Tx<'_>, token: &LeaseToken, execution: Execution) -> Result<Begun<S>, DurableError> {
+        let pen = Pen::new(execution.scope.clone(), execution.id.clone(), token.clone());
+        if execution.cancel.is_some() {
+            pen.cancel_waits(tx)?;
+            pen.set_status(tx, Status::Cancelled, None, "execution.cancelled", 0)?;
+            return Ok(Begun::Cancelled);
+        }
+        let (recorded, current) = (&execution.fingerprint, self.graph.fingerprint());
+        if recorded != current {
+            return Err(DurableError::GraphChanged {
+                thread: execution.thread,
+                recorded: graph_name(&execution.graph, execution.graph_version, recorded),
+                current: graph_name(&self.graph.shape().name, self.graph.shape().version, current),
+            });
+        }
+        let pending = effects::pending(tx, pen.tenant(), pen.execution())?;
+        if pending.iter().any(|effect| !effect.probe) {
+            if execution.status == Status::Running {
+                pen.set_status(tx, Status::Stopped, None, "execution.stopped", 0)?;
+            }
+            return Ok(Begun::NeedsReconcile(pending));
+        }
+        waits::expire(tx, pen.tenant(), pen.execution())?;
+        let loaded = Loaded::read(tx, &pen, "", false)?;
+        let superstep = loaded.log.rows.last().map_or(0, |row| row.superstep);
+        pen.set_status(tx, Status::Running, None, "execution.resumed", superstep)?;
+        Ok(Begun::Running { pen, thread: self.thread, loaded: Box::new(Err(loaded)) })
+    }
+}
+
+fn unfinished(tx: &Tx<'_>, scope: &Scope, thread: &ThreadId) -> Result<Option<Execution>, DurableError> {
+    Ok(executions::newest(tx, scope, thread)?.filter(|execution| !execution.status.is_finished()))
+}
+
+fn new_execution<S: GraphState>(
+    graph: &Graph<S>,
+    id: ExecutionId,
+    scope: &TaskScope,
+    thread: &ThreadId,
+    now: TimeMs,
+) -> Execution {
+    Execution {
+        id,
+        scope: scope.clone(),
+        thread: thread.clone(),
+        graph: graph.shape().name.clone(),
+        graph_version: graph.shape().version,
+        fingerprint: *graph.fingerprint(),
+        state_version: graph.state_version(),
+        status: Status::Running,
+        error: None,
+        forked_from: None,
+        parent_step: None,
+        cancel: None,
+        started_at: now,
+        updated_at: now,
+        closed_at: None,
+    }
+}
+
+/// `harness 1 (3fa2b41c)`: two graphs of one version may still differ in shape.
+fn graph_name(name: &str, version: u32, fingerprint: &Digest) -> String {
+    let hex = fingerprint.hex();
+    format!("{name} {version} ({})", hex.split_at(8).0)
+}
+
+fn from_lease(error: LeaseError) -> DurableError {
+    match error {
+        LeaseError::Store(error) => DurableError::Store(error),
+        held @ LeaseError::Held { .. } => DurableError::Lease(held),
+    }
+}

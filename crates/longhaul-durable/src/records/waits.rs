@@ -1,0 +1,215 @@
+//! The rows of waits, and of every attempt to answer one.
+
+use longhaul_core::{Digest, EventDraft, ExecutionId, TenantId, TimeMs};
+use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
+use serde_json::{Value, json};
+
+use super::{Pen, Place, V};
+use crate::{
+    StepId,
+    waits::{Deadline, Wait, WaitId, WaitInfo, WaitKind, WaitStatus},
+};
+
+/// A wait that a node has declared and nobody has noted yet.
+#[derive(Debug, Clone)]
+pub(crate) struct NewWait {
+    pub(crate) id: WaitId,
+    pub(crate) place: Place,
+    pub(crate) ordinal: u32,
+    pub(crate) wait: Wait,
+}
+
+const COLUMNS: &str = "SELECT wait_id, execution_id, ns, superstep, task, ordinal, node, kind, name, payload, schema,
+    deadline_at, status, value, request_id, actor, answered_at, created_at FROM waits";
+
+fn info(row: &Row<'_>) -> Result<WaitInfo, StoreError> {
+    let unknown = |column: usize, expected: &'static str| StoreError::Column {
+        column,
+        expected,
+        found: row.get::<String>(column).unwrap_or_default(),
+    };
+    let execution: ExecutionId = row.get(1)?;
+    Ok(WaitInfo {
+        id: row.text(0)?.parse().map_err(|_| unknown(0, "the id of a wait"))?,
+        place: StepId {
+            execution: execution.clone(),
+            ns: row.get(2)?,
+            superstep: row.get(3)?,
+            task: row.get(4)?,
+            ordinal: row.get(5)?,
+            node: row.get(6)?,
+            name: row.get(8)?,
+        },
+        execution,
+        kind: WaitKind::parse(row.text(7)?).ok_or_else(|| unknown(7, "the kind of a wait"))?,
+        name: row.get(8)?,
+        payload: row.get(9)?,
+        schema: row.get(10)?,
+        deadline_at: row.get(11)?,
+        status: WaitStatus::parse(row.text(12)?).ok_or_else(|| unknown(12, "the status of a wait"))?,
+        value: row.get(13)?,
+        request_id: row.get(14)?,
+        actor: row.get(15)?,
+        answered_at: row.get(16)?,
+        created_at: row.get(17)?,
+    })
+}
+
+impl Pen {
+    /// Notes a wait, with its business event.
+    pub(crate) fn insert_wait(&self, tx: &mut Tx<'_>, new: &NewWait) -> Result<(), StoreError> {
+        let now = tx.now();
+        let NewWait { id, place, ordinal, wait } = new;
+        let deadline_at = wait.deadline.map(|deadline| match deadline {
+            Deadline::At(at) => at,
+            Deadline::After(ms) => TimeMs(now.0.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))),
+        });
+        tx.execute(
+            "INSERT INTO waits (tenant_id, wait_id, execution_id, ns, superstep, task, ordinal, v, node, kind, name,
+                 payload, schema, deadline_at, default_value, status, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 'waiting', ?16)",
+            &values![
+                self.tenant(),
+                id.as_str(),
+                self.execution(),
+                &*place.ns,
+                place.superstep,
+                place.task,
+                *ordinal,
+                V,
+                &*place.node,
+                wait.kind.as_str(),
+                &wait.name,
+                &wait.payload,
+                wait.schema.as_ref(),
+                deadline_at,
+                wait.default.as_ref(),
+                now
+            ],
+        )?;
+        let data = json!({ "wait": id, "kind": wait.kind, "name": wait.name, "deadline_at": deadline_at });
+        let draft = EventDraft::business("wait.opened", data);
+        tx.append_event(self.scope(), Some(self.execution()), None, draft).map(drop)
+    }
+
+    /// Ends all open waits of the execution without an answer.
+    pub(crate) fn cancel_waits(&self, tx: &mut Tx<'_>) -> Result<u64, StoreError> {
+        let now = tx.now();
+        tx.execute(
+            "UPDATE waits SET status = 'cancelled', answered_at = ?3
+             WHERE tenant_id = ?1 AND execution_id = ?2 AND status = 'waiting'",
+            &values![self.tenant(), self.execution(), now],
+        )
+    }
+}
+
+/// Ends the open waits of the execution whose deadline has passed; their declared default becomes their value.
+pub(crate) fn expire(tx: &mut Tx<'_>, tenant: &TenantId, execution: &ExecutionId) -> Result<u64, StoreError> {
+    let now = tx.now();
+    tx.execute(
+        "UPDATE waits SET status = 'expired', value = default_value, answered_at = ?3
+         WHERE tenant_id = ?1 AND execution_id = ?2 AND status = 'waiting' AND deadline_at <= ?3",
+        &values![tenant, execution, now],
+    )
+}
+
+/// A wait by its id.
+pub(crate) fn by_id(read: &ReadTx<'_>, tenant: &TenantId, id: &WaitId) -> Result<Option<WaitInfo>, StoreError> {
+    read.query_optional(
+        &format!("{COLUMNS} WHERE tenant_id = ?1 AND wait_id = ?2"),
+        &values![tenant, id.as_str()],
+        info,
+    )
+}
+
+/// The wait of an execution that this request answered.
+pub(crate) fn by_request(
+    read: &ReadTx<'_>,
+    tenant: &TenantId,
+    execution: &ExecutionId,
+    request_id: &str,
+) -> Result<Option<WaitInfo>, StoreError> {
+    read.query_optional(
+        &format!("{COLUMNS} WHERE tenant_id = ?1 AND execution_id = ?2 AND request_id = ?3"),
+        &values![tenant, execution, request_id],
+        info,
+    )
+}
+
+/// The waits of an execution that nobody has answered, oldest first.
+pub(crate) fn open(read: &ReadTx<'_>, tenant: &TenantId, execution: &ExecutionId) -> Result<Vec<WaitInfo>, StoreError> {
+    read.query(
+        &format!(
+            "{COLUMNS} WHERE tenant_id = ?1 AND execution_id = ?2 AND status = 'waiting'
+             ORDER BY ns, superstep, task, ordinal"
+        ),
+        &values![tenant, execution],
+        info,
+    )
+}
+
+/// The waits of a superstep, answered or not.
+pub(crate) fn of_superstep(
+    read: &ReadTx<'_>,
+    tenant: &TenantId,
+    execution: &ExecutionId,
+    ns: &str,
+    superstep: u64,
+) -> Result<Vec<WaitInfo>, StoreError> {
+    read.query(
+        &format!("{COLUMNS} WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3 AND superstep = ?4"),
+        &values![tenant, execution, ns, superstep],
+        info,
+    )
+}
+
+/// Answers a wait if it still waits; tells whether it did.
+pub(crate) fn answer(
+    tx: &mut Tx<'_>,
+    tenant: &TenantId,
+    wait: &WaitId,
+    value: &Value,
+    request_id: &str,
+    actor: &str,
+) -> Result<bool, StoreError> {
+    let now = tx.now();
+    let changed = tx.execute(
+        "UPDATE waits SET status = 'answered', value = ?3, request_id = ?4, actor = ?5, answered_at = ?6
+         WHERE tenant_id = ?1 AND wait_id = ?2 AND status = 'waiting'",
+        &values![tenant, wait.as_str(), value, request_id, actor, now],
+    )?;
+    Ok(changed == 1)
+}
+
+/// One attempt to answer a wait, whatever became of it.
+pub(crate) struct Attempt<'a> {
+    pub(crate) wait: &'a WaitId,
+    pub(crate) request_id: &'a str,
+    pub(crate) actor: &'a str,
+    pub(crate) value: &'a Value,
+    pub(crate) outcome: &'a str,
+}
+
+/// Notes an attempt.
+pub(crate) fn note_attempt(tx: &mut Tx<'_>, tenant: &TenantId, attempt: &Attempt<'_>) -> Result<(), StoreError> {
+    let now = tx.now();
+    let digest = Digest::of(attempt.value.to_string());
+    // Not a number: two attempts that both lose may be noted at the same time.
+    let number = tx.ambient().ids.body();
+    tx.execute(
+        "INSERT INTO answers (tenant_id, wait_id, attempt, v, request_id, actor, value_digest, outcome, at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        &values![
+            tenant,
+            attempt.wait.as_str(),
+            number,
+            V,
+            attempt.request_id,
+            attempt.actor,
+            &digest.as_bytes()[..],
+            attempt.outcome,
+            now
+        ],
+    )
+    .map(drop)
+}
