@@ -55,9 +55,9 @@ mod cancelling;
 mod check;
 mod checkpoint;
 mod context;
-mod ending;
 #[doc(hidden)]
 pub mod derived;
+mod ending;
 mod error;
 mod flow;
 mod frame;
