@@ -65,8 +65,10 @@ pub enum Action {
 pub struct Routes {
     /// The node's own answer counts, and its edges and joins do not.
     own: bool,
-    /// What the branch chose, or what the node named.
-    to: Vec<Arc<str>>,
+    /// What the branch chose.
+    chosen: Option<Arc<str>>,
+    /// What the node named.
+    goto: Vec<Arc<str>>,
     /// Runs with inputs.
     sends: Vec<Planned>,
 }
@@ -193,8 +195,14 @@ pub fn start(shape: &Shape, routes: &Routes) -> Position {
 /// # Errors
 /// [`RouteError::Open`] when a task is missing.
 pub fn close(shape: &Shape, position: &Position, finished: &[Finished]) -> Result<Position, RouteError> {
-    let mut in_order: Vec<&Finished> = finished.iter().collect();
-    in_order.sort_by_key(|finished| finished.task);
+    let mut sorted: Vec<Finished>;
+    let in_order = if finished.is_sorted_by_key(|finished| finished.task) {
+        finished
+    } else {
+        sorted = finished.to_vec();
+        sorted.sort_by_key(|finished| finished.task);
+        &sorted
+    };
     let superstep = position.superstep + 1;
     let mut next = Next {
         position: Position {
@@ -229,7 +237,7 @@ struct Next {
 impl Next {
     fn leave(&mut self, shape: &Shape, node: &str, routes: &Routes) {
         let ways = shape.ways.get(node).filter(|_| !routes.own);
-        for target in ways.iter().flat_map(|ways| &ways.edges).chain(&routes.to) {
+        for target in ways.iter().flat_map(|ways| &ways.edges).chain(&routes.chosen).chain(&routes.goto) {
             self.wake(shape, target);
         }
         self.position.frontier.extend(routes.sends.iter().cloned());
@@ -302,15 +310,20 @@ impl Shape {
         let (goto, branch, fan_out) =
             ways.map_or((&[][..], &[][..], &[][..]), |ways| (&ways.goto[..], &ways.branch[..], &ways.fan_out[..]));
         if !own.is_empty() {
-            let mut to = Vec::with_capacity(own.goto.len());
+            let mut named = Vec::with_capacity(own.goto.len());
             for target in &own.goto {
                 let target = declared(node, Way::Goto, goto, target)?;
                 if self.takes_input(target) {
                     return Err(RouteError::WithoutInput { node: node.to_owned(), target: target.to_string() });
                 }
-                to.push(target.clone());
+                named.push(target.clone());
             }
-            return Ok(Routes { own: true, to, sends: self.sends(node, Way::Goto, goto, own.sends.clone())? });
+            return Ok(Routes {
+                own: true,
+                chosen: None,
+                goto: named,
+                sends: self.sends(node, Way::Goto, goto, own.sends.clone())?,
+            });
         }
         if ways.is_some_and(|ways| {
             ways.edges.is_empty() && branch.is_empty() && fan_out.is_empty() && ways.joins.is_empty()
@@ -318,11 +331,11 @@ impl Shape {
             let targets = goto.iter().map(ToString::to_string).collect();
             return Err(RouteError::NoWay { node: node.to_owned(), targets });
         }
-        let to = match chosen {
-            Some(chosen) => vec![declared(node, Way::Branch, branch, chosen)?.clone()],
-            None => Vec::new(),
+        let chosen = match chosen {
+            Some(chosen) => Some(declared(node, Way::Branch, branch, chosen)?.clone()),
+            None => None,
         };
-        Ok(Routes { own: false, to, sends: self.sends(node, Way::FanOut, fan_out, sent)? })
+        Ok(Routes { own: false, chosen, goto: Vec::new(), sends: self.sends(node, Way::FanOut, fan_out, sent)? })
     }
 
     fn takes_input(&self, node: &str) -> bool {

@@ -188,11 +188,11 @@ impl Parts<'_> {
 }
 
 /// How many digits a number has.
-fn digits(number: u128) -> usize {
+fn digits(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-fn signed(number: i128) -> usize {
+fn signed(number: i64) -> usize {
     digits(number.unsigned_abs()) + usize::from(number < 0)
 }
 
@@ -220,10 +220,10 @@ impl<'a> Serializer for Walk<'a> {
         Ok(signed(v.into()))
     }
     fn serialize_i64(self, v: i64) -> Result<usize, Halt> {
-        Ok(signed(v.into()))
+        Ok(signed(v))
     }
     fn serialize_i128(self, v: i128) -> Result<usize, Halt> {
-        Ok(signed(v))
+        Ok(v.unsigned_abs().checked_ilog10().map_or(1, |log| log as usize + 1) + usize::from(v < 0))
     }
     fn serialize_u8(self, v: u8) -> Result<usize, Halt> {
         Ok(digits(v.into()))
@@ -235,10 +235,10 @@ impl<'a> Serializer for Walk<'a> {
         Ok(digits(v.into()))
     }
     fn serialize_u64(self, v: u64) -> Result<usize, Halt> {
-        Ok(digits(v.into()))
+        Ok(digits(v))
     }
     fn serialize_u128(self, v: u128) -> Result<usize, Halt> {
-        Ok(digits(v))
+        Ok(v.checked_ilog10().map_or(1, |log| log as usize + 1))
     }
     fn serialize_f32(self, _: f32) -> Result<usize, Halt> {
         Ok(10)
@@ -254,7 +254,7 @@ impl<'a> Serializer for Walk<'a> {
     }
     fn serialize_bytes(self, v: &[u8]) -> Result<usize, Halt> {
         // JSON has no bytes: they become a list of numbers.
-        leaf(v.iter().map(|byte| digits(u128::from(*byte)) + 1).sum::<usize>() + 2)
+        leaf(v.iter().map(|byte| digits(u64::from(*byte)) + 1).sum::<usize>() + 2)
     }
     fn serialize_none(self) -> Result<usize, Halt> {
         Ok(4)

@@ -4,7 +4,7 @@
 //! may not both set. It knows no graph. Invariant: whatever is needed to rebuild a state is data; code is named, not
 //! stored.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -89,26 +89,67 @@ pub struct ConflictError {
 #[derive(Debug, Default)]
 pub(crate) struct Conflicts {
     all: u64,
-    /// Who touched each field first.
-    by: BTreeMap<u32, String>,
+    /// What each task touched: the first, and the rest.
+    first: Option<Touched>,
+    rest: Vec<Touched>,
+}
+
+#[derive(Debug)]
+struct Touched {
+    task: u32,
+    node: Arc<str>,
+    fields: u64,
 }
 
 impl Conflicts {
     /// Notes what one task touched; all its updates together.
-    pub(crate) fn add<S: GraphState>(&mut self, task: u32, node: &str, touched: u64) -> Result<(), ConflictError> {
-        let name = || format!("{node} (task {task})");
-        let twice = self.all & touched;
+    pub(crate) fn add<S: GraphState>(&mut self, task: u32, node: &Arc<str>, fields: u64) -> Result<(), ConflictError> {
+        let twice = self.all & fields;
         if twice != 0 {
             let bit = twice.trailing_zeros();
+            let known = self.first.iter().chain(&self.rest).find(|known| known.fields & (1 << bit) != 0);
+            let name = |task: u32, node: &str| format!("{node} (task {task})");
             return Err(ConflictError {
                 field: S::FIELDS.get(bit as usize).map_or("a field", |field| field.name),
-                first: self.by.get(&bit).cloned().unwrap_or_default(),
-                second: name(),
+                first: known.map_or_else(String::new, |known| name(known.task, &known.node)),
+                second: name(task, node),
             });
         }
-        self.all |= touched;
-        let bits = (0..u64::BITS).filter(|bit| touched & (1 << bit) != 0);
-        self.by.extend(bits.map(|bit| (bit, name())));
+        self.all |= fields;
+        let touched = Touched { task, node: node.clone(), fields };
+        match &self.first {
+            None => self.first = Some(touched),
+            Some(_) => self.rest.push(touched),
+        }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, serde::Serialize, serde::Deserialize)]
+    struct Two {}
+
+    impl GraphState for Two {
+        type Update = ();
+        const FIELDS: &'static [Field] =
+            &[Field { name: "log", reducer: Reducer::Append }, Field { name: "topic", reducer: Reducer::Last }];
+        fn apply(&mut self, (): ()) {}
+    }
+
+    #[test]
+    fn two_tasks_that_set_one_field_are_both_named() {
+        let mut conflicts = Conflicts::default();
+        conflicts.add::<Two>(0, &"a".into(), 0b01).unwrap();
+        conflicts.add::<Two>(1, &"b".into(), 0b10).unwrap();
+        conflicts.add::<Two>(2, &"b".into(), 0).unwrap();
+        let error = conflicts.add::<Two>(7, &"c".into(), 0b10).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "topic was set by b (task 1) and by c (task 7) in one superstep, but keeps one value: set it in one of \
+             them, let them run one after the other, or give the field a reducer"
+        );
     }
 }

@@ -111,7 +111,7 @@ fn a_graph_that_could_go_wrong_is_refused_by_name() {
         ("a =w c S>a a*w w>c a>c c>E", "two ways that a takes at once meet at c"),
         ("a b c d e S>a a>b b>c a>d c>e d>e e>E", "two ways that a takes at once meet at e"),
         ("a b c S>a a>b a>c b?b|E c>b", "two ways that a takes at once meet at b"),
-        ("a b c S>a a>b a>c b>a c?b|E", "two ways that a takes at once meet at b"),
+        ("a b c d S>a a>b a>c b?a|E c>d d?a|E", "two ways that a takes at once meet at a"),
     ] {
         let error = of(words).build().map(drop).expect_err(words).to_string();
         assert!(error.contains(expected), "{words}: {error}");

@@ -347,12 +347,14 @@ proptest! {
             let (mut plain, mut sends) = (BTreeSet::new(), Vec::new());
             for (task, planned) in before.frontier.iter().enumerate() {
                 let routes = answer(&shape, seed, before.superstep + 1, task, planned);
-                plain.extend(routes.to);
+                plain.extend(routes.chosen.into_iter().chain(routes.goto));
                 sends.extend(routes.sends);
                 if !routes.own {
                     let ways = &shape.ways[&planned.node];
                     plain.extend(ways.edges.iter().cloned());
-                    ways.joins.iter().for_each(|join| drop(arrived.entry(join.clone()).or_default().insert(planned.node.clone())));
+                    for join in &ways.joins {
+                        arrived.entry(join.clone()).or_default().insert(planned.node.clone());
+                    }
                 }
             }
             for (join, origins) in &shape.joins {

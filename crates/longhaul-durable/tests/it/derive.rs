@@ -1,4 +1,4 @@
-//! The derived state: what its update says, how it reduces, how it is stored; and what does not compile.
+//! The derived state: what its update says, how it reduces, how it is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,10 +123,4 @@ fn the_update_may_have_another_name() {
     let mut other = named::Other { count: 1 };
     other.apply(named::Change::new().count(2));
     assert_eq!(other.count, 2);
-}
-
-#[test]
-fn what_is_no_state_does_not_compile_and_says_why() {
-    let cases = trybuild::TestCases::new();
-    cases.compile_fail("tests/it/refused/*.rs");
 }

@@ -3,8 +3,9 @@
 use std::{future::pending, io, sync::Arc, time::Duration};
 
 use longhaul_core::EventDraft;
-use longhaul_durable::{END, Effect, Graph, GraphBuilder, NodeContext, NodeError, START, StepError};
+use longhaul_durable::{END, Effect, Graph, GraphBuilder, NodeContext, NodeError, START, StepError, StepId};
 use longhaul_store::{StoreError, values};
+use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -219,4 +220,21 @@ async fn a_panic_is_an_error_and_the_next_run_tries_again() {
             .await,
     );
     assert!(error.contains("panicked: within a step"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn a_step_id_is_parsed_back_from_its_printed_form(
+        node in "[a-z_-]{1,20}", superstep in 0_u64..=u64::MAX, name in ".{1,40}", ordinal in 0_u32..=u32::MAX,
+        frames in proptest::collection::vec((1_u64..100, 0_u32..100, "[a-z_-]{1,20}"), 0..3), task in 0_u32..3,
+    ) {
+        let ns: String = frames.iter().map(|(superstep, task, node)| format!("{superstep}.{task}.{node}>")).collect();
+        let id = StepId { execution: "exec_1".parse().unwrap(), ns, superstep, task, node, ordinal, name };
+        prop_assert_eq!(id.to_string().parse::<StepId>().unwrap(), id);
+    }
+
+    #[test]
+    fn no_text_breaks_the_parser_of_step_ids(text in ".{0,80}") {
+        let _ = text.parse::<StepId>();
+    }
 }
