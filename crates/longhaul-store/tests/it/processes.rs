@@ -49,11 +49,9 @@ async fn hammering_process() {
                 .map_err(|error: StoreError| error)
         }
     };
-    let begun = std::time::Instant::now();
     for n in 0..WRITES / 2 {
         write(first + n).await.unwrap();
     }
-    eprintln!("alone: {:?}", begun.elapsed());
     let writers: Vec<_> = (0..8)
         .map(|writer| {
             let writes: Vec<_> = (WRITES / 2..WRITES).filter(|n| n % 8 == writer).map(|n| write(first + n)).collect();
@@ -68,5 +66,4 @@ async fn hammering_process() {
     for writer in writers {
         writer.await.unwrap().unwrap();
     }
-    eprintln!("all: {:?}", begun.elapsed());
 }
