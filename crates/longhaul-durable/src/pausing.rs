@@ -105,7 +105,8 @@ impl NodeContext {
         let read = |value: &Option<Value>| match value {
             Some(value) => {
                 let read = T::deserialize(value);
-                read.map(Some).map_err(|source| NodeError::Result { step: Box::new(step.clone()), source: Arc::new(source) })
+                read.map(Some)
+                    .map_err(|source| NodeError::Result { step: Box::new(step.clone()), source: Arc::new(source) })
             }
             None => Ok(None),
         };

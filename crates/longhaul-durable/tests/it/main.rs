@@ -21,6 +21,8 @@ mod runs;
 #[cfg(test)]
 mod steps;
 #[cfg(test)]
+mod stored;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod waiting;
