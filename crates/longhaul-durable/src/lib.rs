@@ -55,6 +55,7 @@ mod cancelling;
 mod check;
 mod checkpoint;
 mod context;
+mod crew;
 #[doc(hidden)]
 pub mod derived;
 mod ending;
