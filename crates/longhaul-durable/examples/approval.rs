@@ -12,8 +12,8 @@ use std::{env, error::Error, path::PathBuf};
 
 use longhaul_core::{Ambient, TaskScope};
 use longhaul_durable::{
-    Answer, END, Effect, Flow, Graph, GraphBuilder, GraphState, MIGRATIONS, NodeError, Outcome, RunOptions, Runtime,
-    START, Wait,
+    Answer, Continued, END, Effect, Flow, Graph, GraphBuilder, GraphState, MIGRATIONS, NodeError, Outcome, RunOptions,
+    Runtime, START, Wait,
 };
 use longhaul_store::{Store, StoreSettings};
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if says("--approve") || says("--reject") {
         // For the one thing that waits on the thread. The request's name makes a repeated answer the same one.
         let answer = json!(says("--approve"));
-        runtime.continue_thread(&scope.scope, &thread, answer, "example", "the person at the keyboard").await?;
+        let person = "the person at the keyboard";
+        let continued = runtime.continue_thread(&scope.scope, &thread, answer, "example", person).await;
+        if let Continued::Repeated(wait) = continued.map_err(|refused| refused.to_string())? {
+            println!("that was answered before, by {}", wait.actor.unwrap_or_default());
+            return Ok(());
+        }
     }
     let initial = Post { topic: "moss".into(), ..Post::default() };
     match runtime.run(&graph()?, &scope, &thread, initial, RunOptions::default()).await? {

@@ -73,7 +73,9 @@ fn graph() -> Result<Graph<Report>, Box<dyn Error>> {
             Ok::<_, NodeError>(ReportUpdate::new().text(text))
         })
         // All of these at once: one `research` for each topic, and the way by `paint`, which takes longer.
-        .fan_out(START, &["research"], |report| report.topics.iter().map(|topic| Send::new("research", topic)).collect())
+        .fan_out(START, &["research"], |report| {
+            report.topics.iter().map(|topic| Send::new("research", topic)).collect()
+        })
         .edge(START, "paint")
         .edge("paint", "frame")
         // Once, when both have arrived.
@@ -94,10 +96,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let initial = Report { topics, ..Report::default() };
     for run in 1..=2 {
         println!("run {run}");
-        let options = RunOptions { resources: longhaul_durable::Resources::new().with(library.clone()), ..RunOptions::default() };
+        let options =
+            RunOptions { resources: longhaul_durable::Resources::new().with(library.clone()), ..RunOptions::default() };
         match runtime.run(&graph, &TaskScope::single_user(), &"report".parse()?, initial.clone(), options).await? {
             Outcome::Completed(report) => println!("{}", report.text),
-            Outcome::Failed { node, error, .. } => println!("  {node} failed: {}", error.source().map_or(String::new(), ToString::to_string)),
+            Outcome::Failed { node, error, .. } => {
+                println!("  {node} failed: {}", error.source().map_or(String::new(), ToString::to_string))
+            }
             other => println!("{other:?}"),
         }
         library.closed.store(false, Ordering::Relaxed);

@@ -1,6 +1,5 @@
 //! An act that must not happen twice, and a process killed (SIGKILL) between the act and its receipt. Nobody can know
-//! from the inside whether it happened; so the next run does not guess. It asks the bank if the step says how, and
-//! else a person.
+//! from the inside whether it happened. The next run does not guess: it asks the bank if it knows how, or a person.
 //!
 //! ```text
 //! cargo run -p longhaul-durable --example payment_with_reconcile
@@ -102,7 +101,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
         child.kill()?;
         child.wait()?;
-        println!("{order}: the bank has {}, and the process is killed before it can note that", line.trim());
+        println!("{order}: the card is {}, and the process killed before it can note that", line.trim());
         let (runtime, mut outcome) = run(&folder, order, probe, false).await?;
         if let Outcome::NeedsReconcile(pending) = &outcome {
             for effect in pending {

@@ -48,9 +48,7 @@ async fn work(machine: String, url: &str) -> Result<(), Box<dyn Error>> {
             }
         })
         .edge(START, "translate")
-        .branch("translate", &["translate", END], |book| {
-            if book.chapters.len() < CHAPTERS { "translate" } else { END }
-        })
+        .branch("translate", &["translate", END], |book| if book.chapters.len() < CHAPTERS { "translate" } else { END })
         .build()?;
     // What only this machine needs; on two real machines, two folders of the same name.
     let folder = tempfile::tempdir()?;
@@ -96,7 +94,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => env::args().nth(1).ok_or("no address")?,
     };
     let (mut first, mut lines) = start("machine A", &url)?;
-    lines.find(|line| line.contains("chapter 4"));
+    lines.find(|line| line.contains("chapter 4")).ok_or("machine A ended before chapter 4")?;
     first.kill()?;
     first.wait()?;
     println!("machine A is killed in the middle of chapter 4");

@@ -74,8 +74,11 @@ fn approval_waits_and_says_how_to_answer() {
         "publishing \"Ten things nobody tells you about moss\"\n\
          Ten things nobody tells you about moss: approved by the person at the keyboard\n"
     );
-    let late = run("approval", &["--approve"], Some(folder.path()));
-    assert_ne!(late.code, Some(0), "there is nothing left to answer: {}", late.stdout);
+    // A double click.
+    let again = run("approval", &["--approve"], Some(folder.path())).said();
+    assert_eq!(again, "that was answered before, by the person at the keyboard\n");
+    let other = run("approval", &["--reject"], Some(folder.path()));
+    assert!(other.code != Some(0) && other.stdout.is_empty(), "it was approved: {}", other.stdout);
 }
 
 #[test]
@@ -98,7 +101,7 @@ fn the_siblings_of_a_failed_task_do_not_run_again() {
     assert!(first.ends_with("research failed: the volcano room is closed today\n"), "{first}");
     assert_eq!(
         second,
-        "  task 1 researches volcanoes\n\
+        "  task 2 researches volcanoes\n\
          On cathedrals (a picture, framed): whales are older than you think; volcanoes are older than you think; \
          cathedrals are older than you think\n"
     );
@@ -151,7 +154,8 @@ fn the_agent_uses_its_tools_and_remembers_the_conversation() {
 #[test]
 fn each_says_at_its_top_how_to_run_it() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
-    for example in ["hello", "approval", "fan_out", "payment_with_reconcile", "resume_on_other_machine", "react_agent"] {
+    for example in ["hello", "approval", "fan_out", "payment_with_reconcile", "resume_on_other_machine", "react_agent"]
+    {
         let text = std::fs::read_to_string(folder.join(format!("{example}.rs"))).unwrap();
         let top: String = text.lines().take_while(|line| line.starts_with("//!")).collect();
         assert!(top.contains(&format!("cargo run -p longhaul-durable --example {example}")), "{example}");
