@@ -1,6 +1,6 @@
 //! The examples as their readers run them: real processes, killed where the story has it.
 //!
-//! `cargo test` builds the examples beside this binary. Their output is what is checked; nothing else knows them.
+//! `cargo test` builds the examples beside this binary; `cargo test --test examples` alone does not build them again.
 
 use std::{
     env,
