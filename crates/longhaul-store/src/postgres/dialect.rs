@@ -34,7 +34,24 @@ fn closes(tokens: &[Token<'_>]) -> bool {
 /// A script of a migration: several statements, those that make tables with PostgreSQL's types.
 pub(crate) fn script(sql: &str) -> String {
     let tokens = tokens(sql);
-    tokens.split_inclusive(|token| matches!(token, Token::Other(";"))).map(definition).collect()
+    let each = tokens.split_inclusive(|token| matches!(token, Token::Other(";")));
+    each.map(|tokens| if defines_table(tokens) { definition(tokens) } else { statement(&text_of(tokens)) }).collect()
+}
+
+fn defines_table(tokens: &[Token<'_>]) -> bool {
+    let mut words = tokens.iter().filter(|token| !token.is_blank());
+    words.next().is_some_and(|word| word.is("create") || word.is("alter"))
+        && words.next().is_some_and(|word| word.is("table"))
+}
+
+fn text_of(tokens: &[Token<'_>]) -> String {
+    tokens
+        .iter()
+        .map(|token| match token {
+            Token::Placeholder(number) => format!("?{number}"),
+            Token::Word(text) | Token::Other(text) => (*text).to_owned(),
+        })
+        .collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -206,6 +223,7 @@ mod tests {
             ),
             ("CREATE UNIQUE INDEX u ON a (b) WHERE c NOT IN ('x')", "CREATE UNIQUE INDEX u ON a (b) WHERE c NOT IN ('x')"),
             ("INSERT INTO a VALUES (1, 'STRICT')", "INSERT INTO a VALUES (1, 'STRICT')"),
+            ("INSERT INTO a SELECT CAST(b AS BLOB) FROM c;", "INSERT INTO a SELECT CAST(b AS BYTEA) FROM c;"),
         ] {
             assert_eq!(script(shared), postgres);
         }
