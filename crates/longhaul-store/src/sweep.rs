@@ -27,8 +27,17 @@ pub struct Swept {
 impl Store {
     /// Removes the blobs that no row refers to and that were last put longer than `grace` ago, and what dead processes
     /// left half written. Whoever puts a blob and commits a reference to it within `grace` need not care; an hour is
-    /// plenty for a program, and a day costs little. Which rows refer to blobs is what the components have entered
-    /// into the table `blob_references`. Waits for a backup or a verification that is under way.
+    /// plenty for a program, and a day costs little. Waits for a backup or a verification that is under way.
+    ///
+    /// Which rows refer to blobs is what each component has entered in a migration step, as a query that gives tenants
+    /// and digests (printed, or as 32 bytes; those that are null do not count):
+    ///
+    /// ```sql
+    /// INSERT INTO blob_references (component, query)
+    /// VALUES ('notes', 'SELECT tenant_id, digest FROM notes');
+    /// ```
+    ///
+    /// The blobs of a component that has entered nothing go as soon as any other has.
     ///
     /// # Errors
     /// [`StoreError::NoBlobReferences`] when no component has said which blobs it needs; [`StoreError::Io`]; those of

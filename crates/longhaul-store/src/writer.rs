@@ -131,7 +131,14 @@ impl Writer {
 
     /// Commits what is queued, group by group, until the last handle of the store is gone.
     pub(crate) fn run(&self, queue: &mut mpsc::Receiver<Job>) {
+        let (mut group_len, mut took) = (1, Duration::ZERO);
         while let Some(first) = queue.blocking_recv() {
+            // Whoever was in the last group is about to be back. A small part of what a commit takes is worth waiting
+            // for them, or each group would be followed by a smaller one.
+            let (woken, patience) = (Instant::now(), took / 8);
+            while queue.len() + 1 < group_len && woken.elapsed() < patience {
+                std::thread::yield_now();
+            }
             let connection = self.seat();
             let begun = self.begin_patiently(&connection);
             let mut group = vec![first];
@@ -141,10 +148,13 @@ impl Writer {
                     Err(_) => break,
                 }
             }
+            let committing = Instant::now();
+            group_len = group.len();
             match begun {
                 Ok(()) => self.commit(&connection, group),
                 Err(error) => group.into_iter().for_each(|job| drop(job(Err(error.clone())))),
             }
+            took = committing.elapsed();
         }
     }
 
