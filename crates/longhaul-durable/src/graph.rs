@@ -189,7 +189,7 @@ impl<S: GraphState> Graph<S> {
         let find = |wanted: &MigrateFrom| {
             self.0.migrations.iter().find(|(from, _)| from == wanted).map(|(_, migration)| migration)
         };
-        find(&MigrateFrom::Fingerprint(fingerprint.clone())).or_else(|| find(&MigrateFrom::StateVersion(state_version)))
+        find(&MigrateFrom::Fingerprint(*fingerprint)).or_else(|| find(&MigrateFrom::StateVersion(state_version)))
     }
 }
 

@@ -11,12 +11,10 @@
 //! use longhaul_store::{Store, StoreSettings};
 //! use serde::{Deserialize, Serialize};
 //!
-//! #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-//! struct Notes { lines: Vec<String> }
-//!
-//! impl GraphState for Notes {
-//!     type Update = String; // a checkpoint stores this, not the whole state
-//!     fn apply(&mut self, line: String) { self.lines.push(line); }
+//! #[derive(Debug, Clone, Default, Serialize, Deserialize, GraphState)]
+//! struct Notes {
+//!     #[append] // makes `NotesUpdate::lines`, which adds to it
+//!     lines: Vec<String>,
 //! }
 //!
 //! # let folder = tempfile::tempdir()?;
@@ -25,7 +23,9 @@
 //!     .node("write", |ctx, state| async move {
 //!         let n = state.lines.len();
 //!         // The work is a future that is polled once and never again.
-//!         ctx.step("ask a model", Effect::Pure, async move { Ok(format!("line {n}")) }).await
+//!         let line = ctx.step("ask a model", Effect::Pure, async move { Ok(format!("line {n}")) }).await?;
+//!         // A checkpoint stores this change, not the whole state.
+//!         Ok(NotesUpdate::new().lines([line]))
 //!     })
 //!     .edge(START, "write")
 //!     .branch("write", &["write", END], |state| if state.lines.len() < 3 { "write" } else { END })
