@@ -13,6 +13,8 @@ mod history;
 #[cfg(test)]
 mod parallel;
 #[cfg(test)]
+mod random_graphs;
+#[cfg(test)]
 mod refused;
 #[cfg(test)]
 mod runs;
