@@ -86,10 +86,9 @@ async fn run<S: GraphState + Default + std::fmt::Debug>(
     thread: &str,
 ) -> Result<S> {
     let thread: ThreadId = thread.parse()?;
-    match runtime.run(graph, &scope()?, &thread, S::default(), options()).await? {
-        Outcome::Completed(state) => Ok(state),
-        other => Err(format!("not completed: {other:?}").into()),
-    }
+    let outcome = runtime.run(graph, &scope()?, &thread, S::default(), options()).await?;
+    let Outcome::Completed(state) = outcome else { return Err(format!("not completed: {outcome:?}").into()) };
+    Ok(state)
 }
 
 async fn memory() -> Result<Runtime> {

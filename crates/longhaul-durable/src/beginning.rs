@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use longhaul_core::{Ambient, Digest, EventDraft, ExecutionId, Scope, TaskScope, ThreadId, TimeMs};
+use longhaul_core::{Ambient, Digest, EventDraft, ExecutionId, TaskScope, ThreadId, TimeMs};
 use longhaul_store::{Lease, LeaseClaim, LeaseError, LeaseToken, Store, Tx, give_back};
 use serde_json::json;
 
@@ -80,19 +80,26 @@ impl<S: GraphState> Plan<S> {
                 return Ok(Begun::Refused(Box::new(error)));
             }
         }
-        match unfinished(tx, &self.scope.scope, &self.thread)? {
-            Some(execution) => self.resume(tx, token, execution),
-            None => self.start(tx, token, id),
+        match executions::newest(tx, &self.scope.scope, &self.thread)? {
+            Some(execution) if !execution.status.is_finished() => self.resume(tx, token, execution),
+            last => self.start(tx, token, id, last.map(|last| last.started_at)),
         }
     }
 
-    fn start(self, tx: &mut Tx<'_>, token: &LeaseToken, id: ExecutionId) -> Result<Begun<S>, DurableError> {
-        let mut beginning = frame::begin(Some((&id, "")), &self.graph, self.initial, false)?;
-        let now = tx.now();
+    fn start(
+        self,
+        tx: &mut Tx<'_>,
+        token: &LeaseToken,
+        id: ExecutionId,
+        last: Option<TimeMs>,
+    ) -> Result<Begun<S>, DurableError> {
+        let beginning = frame::begin(Some((&id, "")), &self.graph, self.initial, false)?;
+        // The newest execution of a thread is the one that began last, also when the clock has been put back.
+        let now = last.map_or(tx.now(), |last| tx.now().max(TimeMs(last.0 + 1)));
         let execution = new_execution(&self.graph, id, &self.scope, &self.thread, now);
         let pen = Pen::new(self.scope, execution.id.clone(), token.clone());
         executions::insert(tx, &execution)?;
-        if let Some(row) = &mut beginning.row {
+        if let Some(row) = &beginning.row {
             pen.insert_checkpoint(tx, "", row.clone())?;
         }
         let data = json!({ "graph": execution.graph, "version": execution.graph_version, "thread": self.thread });
@@ -129,10 +136,6 @@ impl<S: GraphState> Plan<S> {
         pen.set_status(tx, Status::Running, None, "execution.resumed", superstep)?;
         Ok(Begun::Running { pen, thread: self.thread, loaded: Box::new(Err(loaded)) })
     }
-}
-
-fn unfinished(tx: &Tx<'_>, scope: &Scope, thread: &ThreadId) -> Result<Option<Execution>, DurableError> {
-    Ok(executions::newest(tx, scope, thread)?.filter(|execution| !execution.status.is_finished()))
 }
 
 fn new_execution<S: GraphState>(

@@ -254,7 +254,7 @@ impl NodeContext {
             return Err(self.fatal(NodeError::StepName { name, chars_max: STEP_NAME_CHARS_MAX }));
         }
         if asked.busy.swap(true, Ordering::Relaxed) {
-            return Err(self.fatal(NodeError::Overlap { step: self.step_id(name) }));
+            return Err(self.fatal(NodeError::Overlap { step: Box::new(self.step_id(name)) }));
         }
         let ordinal = asked.steps.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Busy { context: self, step: Some(self.id(name, ordinal)) })
@@ -292,7 +292,7 @@ impl Drop for Busy<'_> {
         self.context.0.asked.busy.store(false, Ordering::Relaxed);
         // A node that drops a step half-way could go on differently each time it runs.
         if let Some(step) = self.step.take() {
-            self.context.fatal(NodeError::Dropped { step });
+            self.context.fatal(NodeError::Dropped { step: Box::new(step) });
         }
     }
 }

@@ -15,7 +15,7 @@ pub enum NodeError {
     #[error("step {step} failed")]
     Step {
         /// The step.
-        step: StepId,
+        step: Box<StepId>,
         /// Why.
         #[source]
         source: Arc<dyn Error + Send + Sync>,
@@ -56,13 +56,13 @@ pub enum NodeError {
     #[error("step {step} was begun while another step of the node was running: await one before the next")]
     Overlap {
         /// The second step.
-        step: StepId,
+        step: Box<StepId>,
     },
     /// The node's code dropped a step before it had ended.
     #[error("step {step} was dropped before it had ended: put limits of time inside the step's work")]
     Dropped {
         /// The step.
-        step: StepId,
+        step: Box<StepId>,
     },
     /// A step's name is empty or too long.
     #[error("{name:?} cannot name a step: use 1 to {chars_max} characters")]
@@ -79,7 +79,7 @@ pub enum NodeError {
     )]
     ResultTooLarge {
         /// The step.
-        step: StepId,
+        step: Box<StepId>,
         /// Its size as JSON.
         bytes: usize,
         /// The limit.
@@ -89,7 +89,7 @@ pub enum NodeError {
     #[error("the result of step {step} is not what its type can be written to and read from")]
     Result {
         /// The step.
-        step: StepId,
+        step: Box<StepId>,
         /// Why.
         #[source]
         source: Arc<serde_json::Error>,
@@ -166,7 +166,7 @@ pub enum NodeError {
     #[error("nobody knows whether step {step} took place: say what happened, with reconcile")]
     NeedsReconcile {
         /// The step.
-        step: StepId,
+        step: Box<StepId>,
     },
     /// A node of a subgraph did not finish.
     #[error("the node {node} of the subgraph failed in superstep {superstep}")]

@@ -289,8 +289,8 @@ impl<C: GraphState> Frame<C> {
 }
 
 fn in_frame(source: DurableError) -> NodeError {
-    match source {
-        DurableError::Store(error) => NodeError::Store(error),
-        source => NodeError::Frame { source: Arc::new(source) },
+    if let DurableError::Store(error) = source {
+        return NodeError::Store(error);
     }
+    NodeError::Frame { source: Arc::new(source) }
 }

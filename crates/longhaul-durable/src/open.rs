@@ -31,7 +31,7 @@ pub(crate) struct Open {
 #[derive(Debug, Clone)]
 pub(crate) enum Recorded {
     Step(RecordedStep),
-    Wait(WaitInfo),
+    Wait(Box<WaitInfo>),
 }
 
 impl Recorded {
@@ -62,7 +62,7 @@ impl Open {
             by_task.entry(task).or_default().insert(ordinal, Recorded::Step(step));
         }
         for wait in waits::of_superstep(read, tenant, execution, ns, superstep)? {
-            by_task.entry(wait.place.task).or_default().insert(wait.place.ordinal, Recorded::Wait(wait));
+            by_task.entry(wait.place.task).or_default().insert(wait.place.ordinal, Recorded::Wait(Box::new(wait)));
         }
         let pending = effects::pending(read, tenant, execution)?;
         let here =

@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) enum Unanswered {
     /// Declared in this run.
-    New(NewWait),
+    New(Box<NewWait>),
     /// Noted before and not answered when this run began.
     Known(WaitId),
 }
@@ -43,14 +43,9 @@ impl NodeContext {
     /// # Errors
     /// [`NodeError::Suspended`]; [`NodeError::Result`] when the answer is no `T`, [`NodeError::WaitSchema`],
     /// [`NodeError::WaitCancelled`], [`NodeError::Replay`] when something else was recorded here.
-    pub fn pause_for<T>(&self, wait: Wait) -> impl Future<Output = Result<Answer<T>, NodeError>> + Send
-    where
-        T: DeserializeOwned + Send,
-    {
-        async move {
-            let mut answers = self.pause(vec![wait]).map_err(|error| self.fatal(error))?;
-            Ok(answers.pop().expect("one wait has one answer"))
-        }
+    pub async fn pause_for<T: DeserializeOwned + Send>(&self, wait: Wait) -> Result<Answer<T>, NodeError> {
+        let mut answers = self.pause(vec![wait]).map_err(|error| self.fatal(error))?;
+        Ok(answers.pop().expect("one wait has one answer"))
     }
 
     /// Waits for several answers at once; they are returned in the order of the waits once all are there.
@@ -86,7 +81,7 @@ impl NodeContext {
                     }
                 }
                 Some(other) => return Err(self.another(&step, other)),
-                None => missing.push(Unanswered::New(self.declare(&step, wait)?)),
+                None => missing.push(Unanswered::New(Box::new(self.declare(&step, wait)?))),
             }
         }
         if missing.is_empty() {
@@ -110,7 +105,8 @@ impl NodeContext {
         let read = |value: &Option<Value>| match value {
             Some(value) => {
                 let read = T::deserialize(value);
-                read.map(Some).map_err(|source| NodeError::Result { step: step.clone(), source: Arc::new(source) })
+                read.map(Some)
+                    .map_err(|source| NodeError::Result { step: Box::new(step.clone()), source: Arc::new(source) })
             }
             None => Ok(None),
         };
@@ -121,7 +117,7 @@ impl NodeContext {
             WaitStatus::Answered => {
                 // An answer is always a value; `null` stands for nothing.
                 let value = T::deserialize(wait.value.as_ref().unwrap_or(&Value::Null))
-                    .map_err(|source| NodeError::Result { step: step.clone(), source: Arc::new(source) })?;
+                    .map_err(|source| NodeError::Result { step: Box::new(step.clone()), source: Arc::new(source) })?;
                 Answer::Given {
                     value,
                     actor: wait.actor.clone().unwrap_or_default(),

@@ -129,7 +129,7 @@ impl NodeContext {
         let begun = Instant::now();
         let mut known = None;
         if self.0.earlier.pending.contains(&step.ordinal) {
-            let Some(probe) = probe else { return Err(NodeError::NeedsReconcile { step }) };
+            let Some(probe) = probe else { return Err(NodeError::NeedsReconcile { step: Box::new(step) }) };
             known = self.ask(&step, probe).await?;
         } else if *effect == Effect::Once {
             self.intend(journal, &step, probe.is_some()).await?;
@@ -150,7 +150,7 @@ impl NodeContext {
                     let (place, ordinal) = (self.0.place.clone(), step.ordinal);
                     journal.write(move |pen, tx| pen.delete_intent(tx, &place, ordinal)).await?;
                 }
-                Err(NodeError::Step { step, source: error.source })
+                Err(NodeError::Step { step: Box::new(step), source: error.source })
             }
         }
     }
@@ -163,7 +163,7 @@ impl NodeContext {
             return Err(NodeError::KeepsNothing { what: "step_tx" });
         }
         self.tell(|| News::StepStarted { name: step.name.clone() });
-        work.await.map_err(|error| NodeError::Step { step, source: error.source })
+        work.await.map_err(|error| NodeError::Step { step: Box::new(step), source: error.source })
     }
 
     async fn intend(&self, journal: &Journal, step: &StepId, probe: bool) -> Result<(), NodeError> {
@@ -180,8 +180,8 @@ impl NodeContext {
         match probe.await {
             Ok(Probed::Happened(value)) => Ok(Some(value)),
             Ok(Probed::DidNotHappen) => Ok(None),
-            Ok(Probed::Unknown) => Err(NodeError::NeedsReconcile { step: step.clone() }),
-            Err(error) => Err(NodeError::Step { step: step.clone(), source: error.source }),
+            Ok(Probed::Unknown) => Err(NodeError::NeedsReconcile { step: Box::new(step.clone()) }),
+            Err(error) => Err(NodeError::Step { step: Box::new(step.clone()), source: error.source }),
         }
     }
 
@@ -191,7 +191,7 @@ impl NodeContext {
             return Err(self.another(&step, &Recorded::Step(recorded.clone())));
         }
         let value = serde_json::from_str(&recorded.result)
-            .map_err(|source| NodeError::Result { step: step.clone(), source: Arc::new(source) })?;
+            .map_err(|source| NodeError::Result { step: Box::new(step.clone()), source: Arc::new(source) })?;
         self.0.asked.replayed.fetch_add(1, Ordering::Relaxed);
         self.tell(|| News::StepReplayed { name: step.name });
         Ok(value)
@@ -225,11 +225,11 @@ impl NodeContext {
         T: Serialize + DeserializeOwned + Send + 'static,
         C: FnOnce(&mut Tx<'_>, &T) -> Result<(), StoreError> + Send + 'static,
     {
-        let unfit = |source| NodeError::Result { step: step.clone(), source: Arc::new(source) };
+        let unfit = |source| NodeError::Result { step: Box::new(step.clone()), source: Arc::new(source) };
         let result = serde_json::to_string(&value).map_err(unfit)?;
         if result.len() > STEP_RESULT_BYTES_MAX {
             let bytes_max = STEP_RESULT_BYTES_MAX;
-            return Err(NodeError::ResultTooLarge { step, bytes: result.len(), bytes_max });
+            return Err(NodeError::ResultTooLarge { step: Box::new(step), bytes: result.len(), bytes_max });
         }
         // What the node gets is read back: it sees the same now as on replay, and what cannot be read is not recorded.
         let seen = serde_json::from_str(&result).map_err(unfit)?;

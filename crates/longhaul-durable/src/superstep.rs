@@ -380,7 +380,6 @@ impl<U> Flight<U> {
                 self.fresh.push(task);
             }
             Err(error) => {
-                // What stands in the way of everything else is told first.
                 if self.failed.as_ref().is_none_or(|(_, known)| severity(&error) > severity(known)) {
                     self.failed = Some((task, error));
                 }
@@ -389,22 +388,29 @@ impl<U> Flight<U> {
     }
 }
 
+/// What stands in the way of more is told first.
 fn severity(error: &NodeError) -> u8 {
-    match error {
-        NodeError::Suspended => 0,
-        NodeError::Stopped => 1,
-        NodeError::NeedsReconcile { .. } => 3,
-        NodeError::Store(_) => 4,
-        _ => 2,
+    if matches!(error, NodeError::Store(_)) {
+        4
+    } else if matches!(error, NodeError::NeedsReconcile { .. }) {
+        3
+    } else if matches!(error, NodeError::Suspended) {
+        0
+    } else if matches!(error, NodeError::Stopped) {
+        1
+    } else {
+        2
     }
 }
 
 /// The end of a loop whose superstep has a task that did not finish.
 fn ended(node: &str, superstep: u64, error: NodeError, waits: Vec<Unanswered>) -> LoopEnd {
-    let how = match error {
-        NodeError::Suspended => How::Suspended,
-        NodeError::Stopped => How::Stopped,
-        error => How::Failed { node: node.to_owned(), superstep, error },
+    let how = if matches!(error, NodeError::Suspended) {
+        How::Suspended
+    } else if matches!(error, NodeError::Stopped) {
+        How::Stopped
+    } else {
+        How::Failed { node: node.to_owned(), superstep, error }
     };
     LoopEnd { how, waits }
 }

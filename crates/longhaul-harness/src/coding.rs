@@ -56,7 +56,7 @@ pub(crate) async fn code(
     harness: &Harness,
     ctx: &NodeContext,
     project: Project,
-    state: HarnessState,
+    state: &HarnessState,
 ) -> Result<HarnessUpdate, NodeError> {
     let s = Sitting::open(harness, ctx, project, state.sessions + 1).await?;
     let outcome = session(&s).await;

@@ -31,7 +31,7 @@ pub(crate) async fn final_check(
     harness: &Harness,
     ctx: &NodeContext,
     project: Project,
-    state: HarnessState,
+    state: &HarnessState,
 ) -> Result<HarnessUpdate, NodeError> {
     let s = Sitting::open(harness, ctx, project, state.sessions).await?;
     let rows = s.rows().await?;

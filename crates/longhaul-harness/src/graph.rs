@@ -27,15 +27,15 @@ pub fn graph(harness: &Arc<Harness>) -> Result<Graph<HarnessState>, GraphError> 
     GraphBuilder::<HarnessState>::new("harness", 1)
         .node(INITIALIZE, move |ctx, state| {
             let harness = a.clone();
-            async move { initialize(&harness, &ctx, project_of(&harness, &ctx).await?, state).await }
+            async move { initialize(&harness, &ctx, project_of(&harness, &ctx).await?, &state).await }
         })
         .node(CODE, move |ctx, state| {
             let harness = b.clone();
-            async move { code(&harness, &ctx, project_of(&harness, &ctx).await?, state).await }
+            async move { code(&harness, &ctx, project_of(&harness, &ctx).await?, &state).await }
         })
         .node(FINAL_CHECK, move |ctx, state| {
             let harness = c.clone();
-            async move { final_check(&harness, &ctx, project_of(&harness, &ctx).await?, state).await }
+            async move { final_check(&harness, &ctx, project_of(&harness, &ctx).await?, &state).await }
         })
         .branch(START, &[INITIALIZE, CODE, FINAL_CHECK], next)
         .branch(INITIALIZE, &[INITIALIZE, CODE, END], next)

@@ -36,7 +36,7 @@ pub(crate) async fn initialize(
     harness: &Harness,
     ctx: &NodeContext,
     project: Project,
-    state: HarnessState,
+    state: &HarnessState,
 ) -> Result<HarnessUpdate, NodeError> {
     let s = Sitting::open(harness, ctx, project, 0).await?;
     let begin = async {

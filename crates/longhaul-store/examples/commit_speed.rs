@@ -4,10 +4,13 @@
 //! a fence does) and an insert, in a transaction of its own that has reached the disk when the loop goes on. Turns are
 //! short and alternate, so that whatever else the machine does disturbs both alike; the middle turn counts.
 
-use std::{path::Path, time::Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use longhaul_core::Ambient;
-use longhaul_store::{Migrations, Store, StoreError, StoreSettings, values};
+use longhaul_core::{Ambient, Scope};
+use longhaul_store::{Lease, LeaseClaim, LeaseError, Migrations, Store, StoreError, StoreSettings, give_back, values};
 
 const TABLES: Migrations = Migrations {
     component: "speed",
@@ -19,6 +22,7 @@ const FENCE: &str = "SELECT token FROM fences WHERE id = ?1";
 const INSERT: &str = "INSERT INTO steps (name, result) VALUES (?1, ?2)";
 const TURN: u32 = 400;
 const WRITERS: u32 = 64;
+const TTL: Duration = Duration::from_secs(60);
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -72,7 +76,46 @@ fn main() -> Result<(), Error> {
         let rate = middle(column);
         println!("{name:<42} {rate:>9.0} writes/s {:>8.1} us each {:>7.0} % of bare", 1e6 / rate, ratio(column));
     }
+    println!("checking a lease                           {:>28.2} us each", one.block_on(fences(on_one))?);
+    println!("claim, take, hold, give back, in memory    {:>28.2} us each", one.block_on(leases(memory))?);
     Ok(())
+}
+
+/// Microseconds of one check of a lease within a transaction.
+async fn fences(store: Store) -> Result<f64, Error> {
+    const TIMES: u32 = 20_000;
+    let thread = "fenced".parse()?;
+    let lease = Lease::acquire(&store, &Scope::single_user(), &thread, TTL).await?;
+    let token = lease.token().clone();
+    let took = store
+        .write(move |tx| {
+            let begun = Instant::now();
+            for _ in 0..TIMES {
+                tx.check_lease(&token)?;
+            }
+            Ok::<_, StoreError>(begun.elapsed())
+        })
+        .await?;
+    Ok(took.as_secs_f64() * 1e6 / f64::from(TIMES))
+}
+
+/// Microseconds of taking a thread and giving it back, in two transactions.
+async fn leases(store: Store) -> Result<f64, Error> {
+    const TIMES: u32 = 5_000;
+    let thread = "taken".parse()?;
+    let begun = Instant::now();
+    for _ in 0..TIMES {
+        let claim = LeaseClaim::lock(&store, &Scope::single_user(), &thread).await?;
+        let taking = store.write(move |tx| {
+            let token = claim.take(tx, TTL)?;
+            Ok::<_, LeaseError>((claim, token))
+        });
+        let (claim, token) = taking.await?;
+        let lease = claim.hold(token);
+        let token = lease.token().clone();
+        store.write(move |tx| give_back(tx, &token)).await?;
+    }
+    Ok(begun.elapsed().as_secs_f64() * 1e6 / f64::from(TIMES))
 }
 
 fn bare(dir: &Path) -> Result<rusqlite::Connection, Error> {

@@ -1,21 +1,24 @@
-//! Content-addressed files beside the database, one folder a tenant; or the same in memory, or in rows.
+//! Content by its digest, apart for each tenant: on the disk beside the database, in memory, or in rows.
 //!
-//! It owns the files' names, durability and integrity; who refers to a blob is the caller's business, and deleting
-//! unreferenced ones comes with retention. Invariant: a digest that `put` has returned names a file whose whole
-//! content is on the disk, whatever happens next; `get` never returns other bytes.
+//! It owns what may be put and that what is got was put; where the bytes are is `shelf`'s. Who refers to a blob stands
+//! in `references`. Invariant: a digest that `put` has returned names content that is wholly on the disk, whatever
+//! happens next; `get` never returns other bytes.
 
 use std::{
     collections::HashMap,
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{ErrorKind, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use longhaul_core::{Digest, Scope, TenantId};
+use longhaul_core::{Digest, Scope, TenantId, TimeMs};
 
-use crate::{Faults, Store, StoreError, error::from_io, postgres::blobs as rows, store::WeakStore, tx::Context};
+use crate::{
+    Faults, Store, StoreError,
+    postgres::blobs as rows,
+    shelf::{Folder, Kept, SweepLock},
+    store::WeakStore,
+    tx::Context,
+};
 
 /// The blobs of a store. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -28,17 +31,24 @@ pub struct Blobs {
 
 #[derive(Debug, Clone)]
 enum Shelf {
-    Folder(PathBuf),
+    Folder(Folder),
     Memory(Arc<Mutex<InMemory>>),
     /// Rows of the store itself, which may be gone while somebody still holds its blobs.
     Rows(WeakStore),
 }
 
-type InMemory = HashMap<(TenantId, Digest), Vec<u8>>;
+/// Contents, each with the time at which it was last put.
+type InMemory = HashMap<(TenantId, Digest), (Vec<u8>, TimeMs)>;
 
 impl Blobs {
-    pub(crate) fn in_folder(dir: PathBuf, bytes_max: u64, context: Arc<Context>, faults: Option<Faults>) -> Self {
-        Self { shelf: Shelf::Folder(dir), bytes_max, context, faults }
+    /// In this folder of a store: `blobs/` for the contents, `locks/` for the locks.
+    pub(crate) fn in_folder(
+        store: impl Into<PathBuf>,
+        bytes_max: u64,
+        context: Arc<Context>,
+        faults: Option<Faults>,
+    ) -> Self {
+        Self { shelf: Shelf::Folder(Folder::new(store.into())), bytes_max, context, faults }
     }
 
     pub(crate) fn in_memory(bytes_max: u64, context: Arc<Context>, faults: Option<Faults>) -> Self {
@@ -49,7 +59,8 @@ impl Blobs {
         Self { shelf: Shelf::Rows(store), bytes_max, context, faults }
     }
 
-    /// Stores the content and gives its digest. Storing the same content again costs nothing.
+    /// Stores the content and gives its digest. Content that is there already is not written again. The row that
+    /// refers to it is to be committed within the grace time of [`crate::Store::sweep_blobs`].
     ///
     /// # Errors
     /// [`StoreError::BlobTooLarge`], [`StoreError::DiskFull`], [`StoreError::Io`].
@@ -60,29 +71,25 @@ impl Blobs {
         if bytes > self.bytes_max {
             return Err(StoreError::BlobTooLarge { bytes, bytes_max: self.bytes_max });
         }
+        let tenant = scope.tenant.clone();
         match &self.shelf {
-            Shelf::Folder(dir) => {
-                let (blobs, scope, dir) = (self.clone(), scope.clone(), dir.clone());
-                off_the_runtime(move || blobs.write(&dir, &scope, &content)).await
+            Shelf::Folder(folder) => {
+                let (folder, unique) = (folder.clone(), self.context.ambient.ids.body());
+                off_the_runtime(move || folder.put(&tenant, &content, &unique)).await
             }
             Shelf::Memory(shelf) => {
-                let digest = Digest::of(&content);
-                lock(shelf).entry((scope.tenant.clone(), digest)).or_insert(content);
+                let (digest, now) = (Digest::of(&content), self.context.ambient.clock.now());
+                lock(shelf).insert((tenant, digest), (content, now));
                 Ok(digest)
             }
             Shelf::Rows(store) => {
-                let (store, digest, scope) = (self.open_store(store)?, Digest::of(&content), scope.clone());
-                let reader = scope.clone();
-                if !store.read(move |read| rows::has(read, &reader, &digest)).await? {
-                    store.write(move |tx| rows::put(tx, &scope, &digest, content)).await?;
+                let (store, digest, reader) = (self.open_store(store)?, Digest::of(&content), tenant.clone());
+                if !store.read(move |read| rows::is_fresh(read, &reader, &digest)).await? {
+                    store.write(move |tx| rows::put(tx, &tenant, &digest, content)).await?;
                 }
                 Ok(digest)
             }
         }
-    }
-
-    fn open_store(&self, store: &WeakStore) -> Result<Store, StoreError> {
-        store.upgrade().ok_or_else(|| StoreError::Closed { path: self.context.path.clone() })
     }
 
     /// The content of this digest, verified.
@@ -91,99 +98,119 @@ impl Blobs {
     /// [`StoreError::BlobMissing`], [`StoreError::BlobDamaged`], [`StoreError::Io`].
     pub async fn get(&self, scope: &Scope, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         self.check_alive()?;
-        let (path, digest) = (self.path(scope, digest), *digest);
-        if let Shelf::Memory(shelf) = &self.shelf {
-            let found = lock(shelf).get(&(scope.tenant.clone(), digest)).cloned();
-            return found.ok_or(StoreError::BlobMissing { digest, path });
+        let (blobs, tenant, digest) = (self.clone(), scope.tenant.clone(), *digest);
+        match self.shelf {
+            Shelf::Folder(_) | Shelf::Rows(_) => off_the_runtime(move || blobs.get_now(&tenant, &digest)).await,
+            Shelf::Memory(_) => self.get_now(&tenant, &digest),
         }
-        if let Shelf::Rows(store) = &self.shelf {
-            let (store, scope) = (self.open_store(store)?, scope.clone());
-            let content = store.read(move |read| rows::get(read, &scope, &digest)).await?;
-            return verified(
-                content.ok_or_else(|| StoreError::BlobMissing { digest, path: path.clone() })?,
-                digest,
-                path,
-            );
-        }
-        off_the_runtime(move || {
-            let content = fs::read(&path).map_err(|error| {
-                if error.kind() == ErrorKind::NotFound {
-                    StoreError::BlobMissing { digest, path: path.clone() }
-                } else {
-                    from_io(&path, error)
-                }
-            })?;
-            verified(content, digest, path)
-        })
-        .await
     }
 
     /// Where the content of this digest is kept, for a reader that only links to it (a report). Not verified. In
     /// memory and on PostgreSQL, where there are no files, it names none.
     #[must_use]
     pub fn path(&self, scope: &Scope, digest: &Digest) -> PathBuf {
-        let hex = digest.hex();
-        let (head, _) = hex.split_at(2);
-        let dir = match &self.shelf {
-            Shelf::Folder(dir) => dir.as_path(),
-            Shelf::Memory(_) | Shelf::Rows(_) => &self.context.path,
-        };
-        dir.join(scope.tenant.as_str()).join(head).join(&hex)
+        self.path_of(&scope.tenant, digest)
+    }
+
+    fn path_of(&self, tenant: &TenantId, digest: &Digest) -> PathBuf {
+        match &self.shelf {
+            Shelf::Folder(folder) => folder.path(tenant, digest),
+            Shelf::Memory(_) | Shelf::Rows(_) => self.context.path.join(tenant.as_str()).join(digest.hex()),
+        }
+    }
+
+    fn open_store(&self, store: &WeakStore) -> Result<Store, StoreError> {
+        store.upgrade().ok_or_else(|| StoreError::Closed { path: self.context.path.clone() })
+    }
+
+    /// Verified content, blocking.
+    pub(crate) fn get_now(&self, tenant: &TenantId, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+        match &self.shelf {
+            Shelf::Folder(folder) => folder.get(tenant, digest),
+            Shelf::Memory(shelf) => {
+                let found = lock(shelf).get(&(tenant.clone(), *digest)).map(|(content, _)| content.clone());
+                found.ok_or_else(|| self.missing(tenant, digest))
+            }
+            Shelf::Rows(store) => {
+                let content = self.open_store(store)?.read_now(|read| rows::get(read, tenant, digest))?;
+                let content = content.ok_or_else(|| self.missing(tenant, digest))?;
+                let (found, path) = (Digest::of(&content), self.path_of(tenant, digest));
+                if found == *digest {
+                    Ok(content)
+                } else {
+                    Err(StoreError::BlobDamaged { digest: *digest, found, path })
+                }
+            }
+        }
+    }
+
+    fn missing(&self, tenant: &TenantId, digest: &Digest) -> StoreError {
+        StoreError::BlobMissing { digest: *digest, path: self.path_of(tenant, digest) }
+    }
+
+    /// Everything that is kept, in no order.
+    pub(crate) fn list(&self) -> Result<Vec<Kept>, StoreError> {
+        match &self.shelf {
+            Shelf::Folder(folder) => folder.list(),
+            Shelf::Memory(shelf) => Ok(lock(shelf)
+                .iter()
+                .map(|((tenant, digest), (content, put_at))| Kept::Blob {
+                    tenant: tenant.clone(),
+                    digest: *digest,
+                    path: self.path_of(tenant, digest),
+                    bytes: content.len() as u64,
+                    put_at: *put_at,
+                })
+                .collect()),
+            Shelf::Rows(store) => self.open_store(store)?.read_now(rows::list),
+        }
+    }
+
+    /// Now, by the clock that stamps what is put.
+    pub(crate) fn now(&self) -> Result<TimeMs, StoreError> {
+        match &self.shelf {
+            Shelf::Folder(folder) => folder.now(),
+            Shelf::Memory(_) | Shelf::Rows(_) => Ok(self.context.ambient.clock.now()),
+        }
+    }
+
+    /// Removes it, unless it has been put again at or after `before`. Rows are removed in a transaction and not here.
+    pub(crate) fn remove(&self, kept: &Kept, before: TimeMs) -> Result<bool, StoreError> {
+        match (&self.shelf, kept) {
+            (Shelf::Folder(folder), kept) => folder.remove(kept.path(), before),
+            (Shelf::Memory(shelf), Kept::Blob { tenant, digest, .. }) => {
+                let mut shelf = lock(shelf);
+                let key = (tenant.clone(), *digest);
+                let is_old = shelf.get(&key).is_some_and(|(_, put_at)| *put_at < before);
+                Ok(is_old && shelf.remove(&key).is_some())
+            }
+            (Shelf::Memory(_), Kept::Leftover { .. } | Kept::Stranger { .. }) | (Shelf::Rows(_), _) => Ok(false),
+        }
+    }
+
+    /// Keeps every blob from being swept while the lock is held; others may do the same.
+    pub(crate) fn keep_all(&self) -> Result<SweepLock, StoreError> {
+        match &self.shelf {
+            Shelf::Folder(folder) => folder.sweep_lock(rustix::fs::FlockOperation::LockShared),
+            Shelf::Memory(_) | Shelf::Rows(_) => Ok(SweepLock::default()),
+        }
+    }
+
+    /// Waits until nobody needs every blob, and keeps it so.
+    pub(crate) fn may_sweep(&self) -> Result<SweepLock, StoreError> {
+        match &self.shelf {
+            Shelf::Folder(folder) => folder.sweep_lock(rustix::fs::FlockOperation::LockExclusive),
+            Shelf::Memory(_) | Shelf::Rows(_) => Ok(SweepLock::default()),
+        }
     }
 
     fn check_alive(&self) -> Result<(), StoreError> {
         self.faults.as_ref().map_or(Ok(()), |faults| faults.check_alive(&self.context.path))
     }
-
-    fn write(&self, root: &Path, scope: &Scope, content: &[u8]) -> Result<Digest, StoreError> {
-        let digest = Digest::of(content);
-        let path = self.path(scope, &digest);
-        if fs::metadata(&path).is_ok_and(|found| found.len() == content.len() as u64) {
-            return Ok(digest);
-        }
-        let temporary = path.with_extension(format!("tmp-{}", self.context.ambient.ids.body()));
-        let dir = path.parent().unwrap_or(root);
-        make_dir(dir, root)?;
-        let written = write_synced(&temporary, content).and_then(|()| fs::rename(&temporary, &path));
-        if let Err(error) = written {
-            // The half-written file is of no use; that it cannot be removed is the lesser trouble.
-            let _ = fs::remove_file(&temporary);
-            return Err(from_io(&path, error));
-        }
-        sync_dir(dir)?;
-        Ok(digest)
-    }
 }
 
-fn verified(content: Vec<u8>, digest: Digest, path: PathBuf) -> Result<Vec<u8>, StoreError> {
-    let found = Digest::of(&content);
-    if found == digest { Ok(content) } else { Err(StoreError::BlobDamaged { digest, found, path }) }
-}
-
-fn lock(shelf: &Mutex<InMemory>) -> std::sync::MutexGuard<'_, InMemory> {
+fn lock(shelf: &Mutex<InMemory>) -> MutexGuard<'_, InMemory> {
     shelf.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write_synced(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(content)?;
-    file.sync_all()
-}
-
-/// Makes `dir` and what is missing above it up to `root`, and makes their names durable.
-fn make_dir(dir: &Path, root: &Path) -> Result<(), StoreError> {
-    if dir.is_dir() {
-        return Ok(());
-    }
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| from_io(dir, error))?;
-    for above in dir.ancestors().skip(1).take_while(|above| above.starts_with(root)) {
-        sync_dir(above)?;
-    }
-    Ok(())
-}
-
-fn sync_dir(dir: &Path) -> Result<(), StoreError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| from_io(dir, error))
 }
 
 /// Runs file work on a thread that may block.

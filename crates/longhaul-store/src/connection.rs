@@ -31,7 +31,14 @@ pub(crate) fn connect(path: &Path, settings: &StoreSettings) -> Result<Connectio
         "PRAGMA foreign_keys = ON",
         "SELECT count(*) FROM sqlite_schema",
     ] {
-        pragma(&connection, path, sql)?;
+        pragma(&connection, path, sql).map_err(|error| {
+            // These statements are right on every database: what is wrong is the file.
+            if let StoreError::Sql { source, .. } = error {
+                StoreError::Corrupt { path: path.to_owned(), source }
+            } else {
+                error
+            }
+        })?;
     }
     Ok(connection)
 }

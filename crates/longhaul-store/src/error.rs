@@ -172,6 +172,24 @@ pub enum StoreError {
         /// The limit.
         bytes_max: u64,
     },
+    /// Nobody has said which blobs are needed, so none can be called superfluous.
+    #[error("no component of the store {path} has said which blobs it needs: nothing was removed")]
+    NoBlobReferences {
+        /// The database.
+        path: PathBuf,
+    },
+    /// PostgreSQL has its own tools, which keep the blobs as well: they are rows there.
+    #[error("the store {path} is a PostgreSQL database: make its backups with pg_dump or what its server offers")]
+    BackedUpElsewhere {
+        /// The database, without its password.
+        path: PathBuf,
+    },
+    /// The folder that was to receive a backup holds something.
+    #[error("{path} is not empty: choose a new or an empty folder for the backup")]
+    NotEmpty {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The caller's closure panicked; its part of the transaction was undone.
     #[error("a transaction's code panicked: {message}; this is a defect, please report it")]
     Panicked {

@@ -40,6 +40,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+mod backup;
 mod blobs;
 mod connection;
 mod error;
@@ -51,15 +52,20 @@ mod locks;
 mod migrations;
 mod notices;
 mod postgres;
+mod references;
 mod schema;
 mod settings;
+mod shelf;
 mod sqlite;
 mod store;
+mod sweep;
 pub mod tasks;
 mod tx;
 mod value;
+mod verify;
 mod writer;
 
+pub use backup::{Backup, BackupProgress};
 pub use blobs::Blobs;
 pub use error::{Cause, StoreError};
 pub use events::events;
@@ -71,5 +77,7 @@ pub use postgres::PostgresAddress;
 pub use schema::MIGRATIONS;
 pub use settings::{Place, StoreSettings};
 pub use store::Store;
+pub use sweep::Swept;
 pub use tx::{ReadTx, Tx};
 pub use value::{Cell, FromValue, Row, Value};
+pub use verify::{Check, Finding, Look, Report, Severity};

@@ -3,7 +3,7 @@
 use crate::Migrations;
 
 /// The store's own migrations; [`crate::Store::open`] includes them.
-pub const MIGRATIONS: Migrations = Migrations { component: "store", steps: &[FIRST, LEASE_TTL] };
+pub const MIGRATIONS: Migrations = Migrations { component: "store", steps: &[FIRST, LEASE_TTL, BLOB_REFERENCES] };
 
 const FIRST: &str = "
 CREATE TABLE tenants (
@@ -77,3 +77,10 @@ CREATE TABLE leases (
 /// How far ahead of its clock a holder moved the end of its lease: a row whose end lies further ahead than that was
 /// written by a clock that has since been put back.
 const LEASE_TTL: &str = "ALTER TABLE leases ADD COLUMN ttl_ms INTEGER NOT NULL DEFAULT 60000";
+
+/// The queries that tell which blobs rows refer to; see `references`.
+const BLOB_REFERENCES: &str = "CREATE TABLE blob_references (
+    component TEXT NOT NULL,
+    query TEXT NOT NULL,
+    PRIMARY KEY (component, query)
+) STRICT";

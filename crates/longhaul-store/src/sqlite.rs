@@ -179,6 +179,9 @@ impl Sqlite {
 
 fn opened(settings: &StoreSettings, context: &Context, sets: &[Migrations]) -> Result<Connection, StoreError> {
     let mut connection = connect(&context.path, settings)?;
-    migrations::apply(&mut connection, &context.path, sets, context.ambient.clock.now().0)?;
+    let path = &context.path;
+    migrations::apply(&mut connection, path, sets, context.ambient.clock.now().0)?;
+    // From now on the writer does the waiting.
+    connection.busy_timeout(Duration::ZERO).map_err(|error| from_sqlite(path, "busy_timeout", error))?;
     Ok(connection)
 }

@@ -122,7 +122,7 @@ impl Store {
         let context = Arc::new(Context { path: dir.join("longhaul.db"), ambient });
         let outlet = Outlet::new(settings.subscriber_events_max);
         let engine = Sqlite::in_folder(dir, &settings, &context, sets, outlet.clone(), faults.clone())?;
-        let blobs = Blobs::in_folder(dir.join("blobs"), settings.blob_bytes_max, context.clone(), faults.clone());
+        let blobs = Blobs::in_folder(dir, settings.blob_bytes_max, context.clone(), faults.clone());
         let (engine, locks) = (Engine::Sqlite(engine), Locks::folder(dir));
         Ok(Self::assemble(settings, context, engine, outlet, faults, |_| blobs, locks))
     }
@@ -234,10 +234,7 @@ impl Store {
         let inner = self.0.clone();
         // The permit goes along: a caller that stops waiting does not end the read.
         let reading = tokio::task::spawn_blocking(move || {
-            let outcome = match &inner.engine {
-                Engine::Sqlite(sqlite) => sqlite.read_beside(&inner.context, &inner.settings, f),
-                Engine::Postgres(postgres) => postgres.read(&inner.context, f),
-            };
+            let outcome = inner.read_now(f);
             drop(permit);
             outcome
         });
@@ -293,6 +290,16 @@ impl Store {
         &self.0.context.ambient
     }
 
+    /// The database file; `:memory:` where there is none.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0.context.path
+    }
+
+    /// Runs `f` on a snapshot, blocking this thread.
+    pub(crate) fn read_now<T>(&self, f: impl FnOnce(&ReadTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.0.read_now(f)
+    }
+
     pub(crate) fn locks(&self) -> &Locks {
         &self.0.locks
     }
@@ -323,5 +330,15 @@ impl Store {
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store").field("place", &self.0.settings.place).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    fn read_now<T, E: From<StoreError>>(&self, f: impl FnOnce(&ReadTx<'_>) -> Result<T, E>) -> Result<T, E> {
+        match &self.engine {
+            Engine::Sqlite(sqlite) if sqlite.is_in_memory() => sqlite.read_here(&self.context, f),
+            Engine::Sqlite(sqlite) => sqlite.read_beside(&self.context, &self.settings, f),
+            Engine::Postgres(postgres) => postgres.read(&self.context, f),
+        }
     }
 }

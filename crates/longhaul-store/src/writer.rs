@@ -33,6 +33,10 @@ const GROUP_MAX: usize = 256;
 /// A disk whose last commit took longer than this is not waited for on a caller's thread.
 const FAST_COMMIT: Duration = Duration::from_millis(5);
 
+/// How often to look whether another process's transaction has ended. The database's own waiting gets ever slower,
+/// and a process that writes all the time would then keep others out for seconds.
+const POLL: Duration = Duration::from_millis(1);
+
 /// Tells the caller how its transaction ended.
 pub(crate) type Reply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
@@ -81,6 +85,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
+    /// `connection` must not wait for locks by itself.
     pub(crate) fn new(
         connection: Connection,
         context: Arc<Context>,
@@ -128,6 +133,7 @@ impl Writer {
     pub(crate) fn run(&self, queue: &mut mpsc::Receiver<Job>) {
         while let Some(first) = queue.blocking_recv() {
             let connection = self.seat();
+            let begun = self.begin_patiently(&connection);
             let mut group = vec![first];
             while group.len() < GROUP_MAX {
                 match queue.try_recv() {
@@ -135,7 +141,7 @@ impl Writer {
                     Err(_) => break,
                 }
             }
-            match self.begin(&connection) {
+            match begun {
                 Ok(()) => self.commit(&connection, group),
                 Err(error) => group.into_iter().for_each(|job| drop(job(Err(error.clone())))),
             }
@@ -154,19 +160,25 @@ impl Writer {
     /// Commits one job on this thread if that needs no waiting for anybody; otherwise gives it back.
     pub(crate) fn try_commit_here(&self, job: Job) -> Option<Job> {
         let Some(connection) = self.try_seat() else { return Some(job) };
-        let path = &self.context.path;
-        let wait = |time| connection.busy_timeout(time).map_err(|error| from_sqlite(path, "busy_timeout", error));
-        let begun = wait(Duration::ZERO).and_then(|()| self.begin(&connection));
-        match begun.and(wait(self.patience)) {
+        match self.begin(&connection) {
             Ok(()) => self.commit_one(&connection, job),
             // Another process is at it.
             Err(StoreError::Locked { .. }) => return Some(job),
-            Err(error) => {
-                self.roll_back(&connection);
-                drop(job(Err(error)));
-            }
+            Err(error) => drop(job(Err(error))),
         }
         None
+    }
+
+    /// Begins as soon as no other process has a transaction open.
+    fn begin_patiently(&self, connection: &Connection) -> Result<(), StoreError> {
+        let begun = Instant::now();
+        loop {
+            match self.begin(connection) {
+                // Nothing tells when another process has ended.
+                Err(StoreError::Locked { .. }) if begun.elapsed() < self.patience => std::thread::park_timeout(POLL),
+                outcome => return outcome,
+            }
+        }
     }
 
     fn begin(&self, connection: &Connection) -> Result<(), StoreError> {

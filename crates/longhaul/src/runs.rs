@@ -47,6 +47,8 @@ pub enum Ending {
     Limit,
     /// What is left is parked, or waits for something parked.
     Stuck,
+    /// A person has to answer something first.
+    Waiting,
     /// It was cancelled.
     Interrupted,
 }
@@ -215,6 +217,7 @@ impl Longhaul {
             Outcome::Completed(_) => Ending::Stuck,
             Outcome::Stopped(state) if state.sessions == 0 => Ending::Planned,
             Outcome::Stopped(_) => Ending::Limit,
+            Outcome::Waiting(_) => Ending::Waiting,
             Outcome::Cancelled => Ending::Interrupted,
             Outcome::NeedsReconcile(pending) => return Err(LonghaulError::Unreconciled { count: pending.len() }),
             Outcome::Failed { error, .. } => return Err(LonghaulError::stopped(project.dir.clone(), error)),

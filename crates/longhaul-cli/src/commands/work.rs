@@ -128,6 +128,7 @@ pub(super) fn conclude(global: &Global, report: &RunReport) -> anyhow::Result<Ex
         Ending::Planned => (Exit::Done, format!("longhaul run --dir {dir}")),
         Ending::Limit => (Exit::Unfinished, format!("longhaul run --dir {dir}")),
         Ending::Stuck => (Exit::Unfinished, format!("longhaul status --dir {dir}")),
+        Ending::Waiting => (Exit::Unfinished, "longhaul waits".to_owned()),
         Ending::Interrupted => (Exit::Interrupted, format!("longhaul run --dir {dir}")),
     };
     if global.json {
@@ -142,6 +143,7 @@ pub(super) fn conclude(global: &Global, report: &RunReport) -> anyhow::Result<Ex
         Ending::Stuck => {
             Some(format!("{so_far}; {} parked, and nothing else can be done", count(report.parked as u64, "feature")))
         }
+        Ending::Waiting => Some(format!("{so_far}; somebody has to answer a question first")),
         Ending::Interrupted => None,
     };
     if let Some(line) = line {

@@ -191,7 +191,7 @@ fn a_graph_of_a_thousand_nodes_is_checked_in_no_time() {
 
 #[test]
 fn the_fingerprint_follows_the_shape() {
-    let print = |words: &str| of(words).build().unwrap().fingerprint().clone();
+    let print = |words: &str| *of(words).build().unwrap().fingerprint();
     let one = print("a b S>a a?b|E b>E");
     assert_eq!(one, print("b a a?b|E b>E S>a"), "the order in which nodes are written down is nothing");
     let others = [
@@ -206,7 +206,7 @@ fn the_fingerprint_follows_the_shape() {
     let child = |words: &str| builder().shared_subgraph("a", of(words).build().unwrap());
     for inner in ["x S>x x>E", "y S>y y>E"] {
         let outer = child(inner).node("b", nothing).edge(START, "a").branch("a", &["b", END], |_| END).edge("b", END);
-        prints.push(outer.build().unwrap().fingerprint().clone());
+        prints.push(*outer.build().unwrap().fingerprint());
     }
     prints.push(one);
     let count = prints.len();

@@ -46,6 +46,9 @@ impl Pen {
     }
 }
 
+/// Numbers of task and step.
+pub(crate) type Spot = (u32, u32);
+
 /// What the tasks of a superstep have recorded, with the numbers of task and step.
 pub(crate) fn of_superstep(
     read: &ReadTx<'_>,
@@ -53,7 +56,7 @@ pub(crate) fn of_superstep(
     execution: &ExecutionId,
     ns: &str,
     superstep: u64,
-) -> Result<Vec<((u32, u32), RecordedStep)>, StoreError> {
+) -> Result<Vec<(Spot, RecordedStep)>, StoreError> {
     read.query(
         "SELECT task, ordinal, name, result FROM steps
          WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3 AND superstep = ?4",

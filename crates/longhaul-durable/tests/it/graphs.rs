@@ -77,11 +77,11 @@ async fn completed(graph: Graph<Log>) -> Log {
     assert_eq!(runtime.state::<Log>(&scope().scope, &thread()).await.unwrap().unwrap(), kept, "as it is loaded");
     let runtime = in_memory().await;
     let restarted = loop {
-        match run_on(&runtime, &graph, one_superstep()).await {
-            Outcome::Stopped(_) => {}
-            Outcome::Completed(log) => break log,
-            other => panic!("{other:?}"),
+        let outcome = run_on(&runtime, &graph, one_superstep()).await;
+        if let Outcome::Completed(log) = outcome {
+            break log;
         }
+        assert!(matches!(outcome, Outcome::Stopped(_)), "{outcome:?}");
     };
     assert_eq!(restarted, kept, "with a restart at every boundary");
     dies_at_each_commit(&graph, &kept).await;
@@ -98,11 +98,10 @@ async fn dies_at_each_commit(graph: &Graph<Log>, expected: &Log) {
         faults.die_after(commits);
         let first = runtime.run(graph, &scope(), &thread(), Log::default(), RunOptions::default()).await;
         faults.revive();
-        match run_on(&runtime, graph, RunOptions::default()).await {
-            // It was complete before: a new execution has begun, and has come to the same.
-            Outcome::Completed(log) => assert_eq!(&log, expected, "with a death after {commits} commits"),
-            other => panic!("{other:?}"),
-        }
+        // If it was complete before, a new execution begins, and comes to the same.
+        let outcome = run_on(&runtime, graph, RunOptions::default()).await;
+        let Outcome::Completed(log) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(&log, expected, "with a death after {commits} commits");
         match first {
             Err(_) => {}
             Ok(Outcome::Completed(_)) => return,

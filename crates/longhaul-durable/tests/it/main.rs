@@ -13,6 +13,8 @@ mod history;
 #[cfg(test)]
 mod parallel;
 #[cfg(test)]
+mod policies;
+#[cfg(test)]
 mod random_graphs;
 #[cfg(test)]
 mod refused;
@@ -20,6 +22,8 @@ mod refused;
 mod runs;
 #[cfg(test)]
 mod steps;
+#[cfg(test)]
+mod stored;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -1,13 +1,21 @@
 //! The store's behaviour at its boundary, on real files and real servers.
 
 #[cfg(test)]
+mod backups;
+#[cfg(test)]
 mod blobs;
+#[cfg(test)]
+mod checking;
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
 mod cutter;
 #[cfg(test)]
+mod damage;
+#[cfg(test)]
 mod faults;
+#[cfg(test)]
+mod full_disk;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
@@ -18,6 +26,8 @@ mod memory;
 mod opening;
 #[cfg(test)]
 mod postgres;
+#[cfg(test)]
+mod processes;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -1,13 +1,16 @@
 //! What every test needs: a store in a folder of its own, and a task to write about.
 
-use longhaul_core::{Ambient, Scope, TaskScope};
-use longhaul_store::{Migrations, Store, StoreSettings, tasks};
+use longhaul_core::{Ambient, Digest, Scope, TaskScope};
+use longhaul_store::{Migrations, Store, StoreError, StoreSettings, tasks, values};
 use serde_json::json;
 
 pub(crate) const NOTES: Migrations = Migrations {
     component: "notes",
     steps: &["CREATE TABLE notes (tenant_id TEXT NOT NULL, n INTEGER NOT NULL, text TEXT NOT NULL,
-              PRIMARY KEY (tenant_id, n)) STRICT"],
+              PRIMARY KEY (tenant_id, n)) STRICT;
+              CREATE TABLE pictures (tenant_id TEXT NOT NULL, n INTEGER NOT NULL, digest TEXT,
+              PRIMARY KEY (tenant_id, n)) STRICT;
+              INSERT INTO blob_references VALUES ('notes', 'SELECT tenant_id, digest FROM pictures');"],
 };
 
 pub(crate) async fn open(dir: &std::path::Path) -> Store {
@@ -34,4 +37,21 @@ pub(crate) async fn task(store: &Store, scope: &Scope, thread: &str) -> TaskScop
 /// The numbers in the table of notes.
 pub(crate) async fn notes(store: &Store) -> Vec<i64> {
     store.read(|read| read.query("SELECT n FROM notes ORDER BY n", &[], |row| row.get(0))).await.unwrap()
+}
+
+/// Puts a picture and commits a row that refers to it.
+pub(crate) async fn kept_note(store: &Store, n: i64) -> Digest {
+    let scope = Scope::single_user();
+    let digest = store.blobs().put(&scope, format!("picture {n}")).await.unwrap();
+    let params = values![&scope.tenant, n, &digest];
+    let insert = "INSERT INTO pictures VALUES (?1, ?2, ?3)";
+    store.write(move |tx| tx.execute(insert, &params)).await.map_err(|error: StoreError| error).unwrap();
+    digest
+}
+
+/// The pictures that rows refer to.
+pub(crate) async fn pictures(store: &Store) -> Vec<(i64, Digest)> {
+    let sql = "SELECT n, digest FROM pictures ORDER BY n";
+    let rows = store.read(move |read| read.query(sql, &[], |row| Ok((row.get(0)?, row.get(1)?))));
+    rows.await.map_err(|error: StoreError| error).unwrap()
 }

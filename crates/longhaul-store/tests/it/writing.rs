@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use longhaul_core::Ambient;
+use longhaul_core::{Ambient, EventDraft, Scope};
 use longhaul_store::{Faults, Store, StoreError, StoreSettings, values};
 
-use crate::support::{NOTES, notes, open};
+use crate::support::{NOTES, notes, open, task};
 
 async fn with_faults(dir: &std::path::Path) -> (Store, Faults) {
     let faults = Faults::new();
@@ -70,6 +70,53 @@ async fn a_lone_transaction_is_committed_where_it_was_asked_for_unless_another_p
     other.execute_batch("COMMIT").unwrap();
     assert_ne!(waiting.await.unwrap().unwrap(), std::thread::current().id());
     assert_eq!(notes(&store).await.len(), 21);
+}
+
+#[tokio::test]
+async fn a_process_that_does_not_let_go_is_told_of_in_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = StoreSettings { busy_ms_max: 50, ..StoreSettings::new(dir.path()) };
+    let store = Store::open(settings, Ambient::system(), &[NOTES]).await.unwrap();
+    let other = rusqlite::Connection::open(dir.path().join("longhaul.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = note(&store, 1).await;
+    assert!(matches!(refused, Err(StoreError::Locked { .. })), "{refused:?}");
+    other.execute_batch("COMMIT").unwrap();
+    note(&store, 2).await.unwrap();
+    assert_eq!(notes(&store).await, [2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_come_in_the_order_of_their_numbers_whoever_commits() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let task = task(&store, &Scope::single_user(), "t1").await;
+    let mut live = store.subscribe();
+    // One writer is alone and commits by itself; then there are four, and the writer's thread commits.
+    for writers in [1, 4] {
+        let writers: Vec<_> = (0..writers)
+            .map(|_| {
+                let (store, task) = (store.clone(), task.clone());
+                tokio::spawn(async move {
+                    for _ in 0..50 {
+                        let task = task.clone();
+                        let draft = EventDraft::internal("note.taken", serde_json::json!({}));
+                        store.write(move |tx| tx.append_event(&task, None, None, draft)).await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.await.unwrap();
+        }
+    }
+    let mut last = 0;
+    for _ in 0..250 {
+        let event = live.recv().await.unwrap();
+        assert!(event.seq > last, "{} after {last}", event.seq);
+        last = event.seq;
+    }
+    assert!(live.try_recv().is_err());
 }
 
 /// Futures that are dropped at any point leave whole transactions or none, and everybody else goes on.

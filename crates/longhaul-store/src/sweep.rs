@@ -1,0 +1,103 @@
+//! Removing blobs that nobody refers to.
+//!
+//! It owns the decision; the removal itself is `shelf`'s. Invariant: a blob goes only if no row referred to it when the
+//! sweep began, and nobody has put its content for the whole grace time.
+
+use std::time::Duration;
+
+use longhaul_core::TimeMs;
+
+use crate::{
+    Place, Store, StoreError, blobs::off_the_runtime, postgres::blobs as rows, references::references, shelf::Kept,
+};
+
+/// What a sweep has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Swept {
+    /// Blobs removed.
+    pub removed: u64,
+    /// Their bytes together.
+    pub bytes: u64,
+    /// Half-written files of processes that have died, removed.
+    pub leftovers: u64,
+    /// Blobs that are still there: referred to, or put within the grace time.
+    pub kept: u64,
+}
+
+impl Store {
+    /// Removes the blobs that no row refers to and that were last put longer than `grace` ago, and what dead processes
+    /// left half written. Whoever puts a blob and commits a reference to it within `grace` need not care; an hour is
+    /// plenty for a program, and a day costs little. Which rows refer to blobs is what the components have entered
+    /// into the table `blob_references`. Waits for a backup or a verification that is under way.
+    ///
+    /// # Errors
+    /// [`StoreError::NoBlobReferences`] when no component has said which blobs it needs; [`StoreError::Io`]; those of
+    /// the database. What was removed until then stays removed.
+    pub async fn sweep_blobs(&self, grace: Duration) -> Result<Swept, StoreError> {
+        if matches!(self.place(), Place::Postgres { .. }) {
+            return self.sweep_rows(grace).await;
+        }
+        let blobs = self.blobs().clone();
+        let listing = blobs.clone();
+        // What is listed is older than the rows that are looked at next.
+        let (alone, now, listed) =
+            off_the_runtime(move || Ok((listing.may_sweep()?, listing.now()?, listing.list()?))).await?;
+        let needed = self.read(references).await?;
+        if !needed.are_known && !listed.is_empty() {
+            return Err(StoreError::NoBlobReferences { path: self.path().to_owned() });
+        }
+        let before = before(now, grace);
+        off_the_runtime(move || {
+            let mut swept = Swept::default();
+            for kept in listed {
+                match &kept {
+                    Kept::Blob { tenant, digest, bytes, put_at, .. } => {
+                        let is_needed = *put_at >= before || needed.blobs.contains(&(tenant.clone(), *digest));
+                        if !is_needed && blobs.remove(&kept, before)? {
+                            swept.removed += 1;
+                            swept.bytes += bytes;
+                        } else {
+                            swept.kept += 1;
+                        }
+                    }
+                    Kept::Leftover { put_at, .. } => {
+                        swept.leftovers += u64::from(*put_at < before && blobs.remove(&kept, before)?);
+                    }
+                    Kept::Stranger { .. } => {}
+                }
+            }
+            drop(alone);
+            Ok(swept)
+        })
+        .await
+    }
+
+    /// The same on PostgreSQL, in one transaction: while it runs, nobody else's commits.
+    async fn sweep_rows(&self, grace: Duration) -> Result<Swept, StoreError> {
+        let path = self.path().to_owned();
+        self.write(move |tx| {
+            let (listed, needed) = (rows::list(tx)?, references(tx)?);
+            if !needed.are_known && !listed.is_empty() {
+                return Err(StoreError::NoBlobReferences { path });
+            }
+            let before = TimeMs(before(tx.now(), grace).0.saturating_sub(rows::FRESH_MS));
+            let mut swept = Swept::default();
+            for kept in listed {
+                let Kept::Blob { tenant, digest, bytes, .. } = kept else { continue };
+                let is_needed = needed.blobs.contains(&(tenant.clone(), digest));
+                if !is_needed && rows::remove(tx, &tenant, &digest, before)? {
+                    swept.removed += 1;
+                    swept.bytes += bytes;
+                } else {
+                    swept.kept += 1;
+                }
+            }
+            Ok(swept)
+        })
+        .await
+    }
+}
+
+fn before(now: TimeMs, grace: Duration) -> TimeMs {
+    TimeMs(now.0.saturating_sub(i64::try_from(grace.as_millis()).unwrap_or(i64::MAX)))
+}
