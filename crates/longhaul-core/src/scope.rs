@@ -33,3 +33,17 @@ pub struct TaskScope {
     /// Joins what one command or request caused.
     pub trace: TraceId,
 }
+
+impl TaskScope {
+    /// The scope of a single user on their own machine who tells neither conversations nor tasks apart: programs of one
+    /// purpose, examples, tests. A service makes a scope for each task and a trace for each request.
+    #[must_use]
+    pub fn single_user() -> Self {
+        Self {
+            scope: Scope::single_user(),
+            session: SessionId::from_body("default"),
+            task: TaskId::from_body("default"),
+            trace: TraceId::from_body("default"),
+        }
+    }
+}

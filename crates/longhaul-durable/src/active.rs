@@ -4,7 +4,7 @@
 //! is entered as long as it may write, and no longer.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
-use longhaul_core::ExecutionId;
-use longhaul_store::{Store, StoreError, values};
+use longhaul_core::{ExecutionId, TenantId};
+use longhaul_store::{ReadTx, Store, StoreError, values};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +31,8 @@ struct Shared {
     runs: Mutex<HashMap<ExecutionId, Wish>>,
     stopping: CancellationToken,
     ended: Notify,
-    watched: AtomicBool,
+    /// The tenants whose wishes are asked for.
+    watched: Mutex<HashSet<TenantId>>,
 }
 
 /// How one run is told to end.
@@ -108,24 +109,25 @@ impl Active {
         }
     }
 
-    /// Asks the store from time to time, as long as there are runs, whether somebody wants one of them to end.
-    pub(crate) fn watch(&self, store: &Store) {
-        if self.0.watched.swap(true, Ordering::SeqCst) {
+    /// Asks the store from time to time, as long as there are runs, whether somebody of the tenant wants one to end.
+    pub(crate) fn watch(&self, store: &Store, tenant: &TenantId) {
+        if !self.watched().insert(tenant.clone()) {
             return;
         }
-        let (shared, store) = (Arc::downgrade(&self.0), store.clone());
+        let (shared, store, tenant) = (Arc::downgrade(&self.0), store.clone(), tenant.clone());
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(ASKED_EVERY).await;
                 let Some(active) = shared.upgrade().map(Active) else { return };
                 if active.runs().is_empty() {
-                    active.0.watched.store(false, Ordering::SeqCst);
-                    // A run that came in between sees the flag or is seen here.
-                    if active.runs().is_empty() || active.0.watched.swap(true, Ordering::SeqCst) {
+                    active.watched().remove(&tenant);
+                    // A run that came in between finds the tenant missing, or is seen here.
+                    if active.runs().is_empty() || !active.watched().insert(tenant.clone()) {
                         return;
                     }
                 }
-                match store.read(to_be_cancelled).await {
+                let of = tenant.clone();
+                match store.read(move |read| to_be_cancelled(read, &of)).await {
                     Ok(wanted) => wanted.iter().for_each(|execution| {
                         active.cancel(execution);
                     }),
@@ -136,15 +138,20 @@ impl Active {
         });
     }
 
+    fn watched(&self) -> MutexGuard<'_, HashSet<TenantId>> {
+        self.0.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn runs(&self) -> MutexGuard<'_, HashMap<ExecutionId, Wish>> {
         self.0.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn to_be_cancelled(read: &longhaul_store::ReadTx<'_>) -> Result<Vec<ExecutionId>, StoreError> {
+fn to_be_cancelled(read: &ReadTx<'_>, tenant: &TenantId) -> Result<Vec<ExecutionId>, StoreError> {
     read.query(
-        "SELECT execution_id FROM executions WHERE cancel_requested_at IS NOT NULL AND closed_at IS NULL",
-        &values![],
+        "SELECT execution_id FROM executions
+         WHERE tenant_id = ?1 AND cancel_requested_at IS NOT NULL AND closed_at IS NULL",
+        &values![tenant],
         |row| row.get(0),
     )
 }

@@ -74,13 +74,18 @@ impl<S: GraphState> Plan<S> {
     }
 
     fn begin_in(self, tx: &mut Tx<'_>, token: &LeaseToken, id: ExecutionId) -> Result<Begun<S>, DurableError> {
+        let newest = executions::newest(tx, &self.scope.scope, &self.thread)?;
         if let Some(answer) = &self.answer {
+            let wait = waits::by_id(tx, &self.scope.scope.tenant, &answer.wait)?;
+            if wait.is_none_or(|wait| newest.as_ref().is_none_or(|newest| newest.id != wait.execution)) {
+                return Ok(Begun::Refused(Box::new(DurableError::NoWait { wait: answer.wait.clone() })));
+            }
             let answered: Result<Continued, DurableError> = answering::accept(tx, &self.scope.scope, answer)?;
             if let Err(error) = answered {
                 return Ok(Begun::Refused(Box::new(error)));
             }
         }
-        match executions::newest(tx, &self.scope.scope, &self.thread)? {
+        match newest {
             Some(execution) if !execution.status.is_finished() => self.resume(tx, token, execution),
             last => self.start(tx, token, id, last.map(|last| last.started_at)),
         }

@@ -6,15 +6,15 @@
 //! stored result without being polled, so nothing happens twice.
 //!
 //! ```
-//! use longhaul_core::{Ambient, Scope, TaskScope};
-//! use longhaul_durable::{Effect, END, GraphBuilder, GraphState, Outcome, RunOptions, Runtime, START};
+//! use longhaul_core::{Ambient, TaskScope};
+//! use longhaul_durable::{Effect, END, GraphBuilder, GraphState, MIGRATIONS, Outcome, RunOptions, Runtime, START};
 //! use longhaul_store::{Store, StoreSettings};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Debug, Clone, Default, Serialize, Deserialize, GraphState)]
 //! struct Notes {
-//!     #[append] // makes `NotesUpdate::lines`, which adds to it
-//!     lines: Vec<String>,
+//!     #[append]
+//!     lines: Vec<String>, // a checkpoint stores what is added, not the whole
 //! }
 //!
 //! # let folder = tempfile::tempdir()?;
@@ -24,19 +24,15 @@
 //!         let n = state.lines.len();
 //!         // The work is a future that is polled once and never again.
 //!         let line = ctx.step("ask a model", Effect::Pure, async move { Ok(format!("line {n}")) }).await?;
-//!         // A checkpoint stores this change, not the whole state.
 //!         Ok(NotesUpdate::new().lines([line]))
 //!     })
 //!     .edge(START, "write")
 //!     .branch("write", &["write", END], |state| if state.lines.len() < 3 { "write" } else { END })
 //!     .build()?;
 //!
-//! let store = Store::open(StoreSettings::new(folder.path()), Ambient::system(), &[longhaul_durable::MIGRATIONS]).await?;
+//! let store = Store::open(StoreSettings::new(folder.path()), Ambient::system(), &[MIGRATIONS]).await?;
 //! let runtime = Runtime::new(store, Ambient::system());
-//! let scope = TaskScope {
-//!     scope: Scope::single_user(),
-//!     session: "sess_1".parse()?, task: "task_1".parse()?, trace: "trace_1".parse()?,
-//! };
+//! let scope = TaskScope::single_user();
 //! // Starts the thread's execution, or goes on where a killed process had got to.
 //! let outcome = runtime.run(&graph, &scope, &"notes_001".parse()?, Notes::default(), RunOptions::default()).await?;
 //! let Outcome::Completed(notes) = outcome else { panic!("{outcome:?}") };
@@ -45,6 +41,9 @@
 //! # })?;
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! The repository's `docs/durable.md` is a tour of ten minutes, `docs/from-langgraph.md` is for those who know
+//! LangGraph, and `examples/` has programs that tell a story each.
 
 mod active;
 mod answer_schema;
@@ -55,6 +54,7 @@ mod cancelling;
 mod check;
 mod checkpoint;
 mod context;
+mod crew;
 #[doc(hidden)]
 pub mod derived;
 mod ending;
@@ -109,3 +109,13 @@ pub use shape::{Child, END, NodeShape, START, Shape, Way, Ways};
 pub use state::{ConflictError, Field, GraphState, Reducer};
 pub use step::{Effect, Probed, StepError, StepId, StepIdError};
 pub use waits::{Answer, Continued, GivenAnswer, Wait, WaitId, WaitIdError, WaitInfo, WaitKind, WaitStatus};
+
+/// The guide's pages, so that what they show is compiled.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/durable.md")]
+    struct Tour;
+
+    #[doc = include_str!("../../../docs/from-langgraph.md")]
+    struct FromLangGraph;
+}

@@ -15,7 +15,8 @@ use crate::{
     active::Active,
     beginning::{Begun, Plan},
     checkpoint,
-    frame::{self, Frame, How, LoopEnd, Role},
+    frame::{self, Beginning, Frame, How, Loaded, LoopEnd, Role},
+    records::Pen,
     run::{Journal, Run},
 };
 
@@ -192,12 +193,29 @@ impl Runtime {
             Begun::NeedsReconcile(pending) => return Ok(Outcome::NeedsReconcile(pending)),
             Begun::Refused(error) => return Err(*error),
         };
+        let outcome = Box::pin(self.drive(store, graph, pen, thread, *loaded, options)).await;
+        if outcome.is_err() {
+            // The run's own error is the one worth telling; a lease that was lost or lies in a dead store cannot be given back.
+            let _ = lease.release().await;
+        }
+        outcome
+    }
+
+    async fn drive<S: GraphState>(
+        &self,
+        store: &Store,
+        graph: &Graph<S>,
+        pen: Pen,
+        thread: ThreadId,
+        loaded: Result<Beginning<S>, Loaded>,
+        options: RunOptions<S>,
+    ) -> Result<Outcome<S>, DurableError> {
         let place = self.active.enter(pen.execution().clone(), &options.cancel)?;
-        self.active.watch(store);
+        self.active.watch(store, &pen.scope().scope.tenant);
         let journal = Journal { store: store.clone(), pen: pen.clone() };
         let (scope, execution) = (pen.scope().clone(), pen.execution().clone());
         let run = self.shared(scope, execution.clone(), thread, Some(journal.clone()), &options, &place);
-        let mut frame = match *loaded {
+        let mut frame = match loaded {
             Ok(beginning) => Frame::begun(run.clone(), graph.clone(), "".into(), beginning, Role::Root),
             Err(loaded) => {
                 let replayed = checkpoint::replay(&execution, "", &loaded.log, None)?
@@ -205,17 +223,15 @@ impl Runtime {
                 Frame::resumed(run.clone(), graph.clone(), "".into(), replayed, loaded.open, Role::Root)
             }
         };
-        let outcome = loop {
+        loop {
             frame.stop_when = options.stop_when.clone();
             let end = frame.drive().await?;
             match frame.end(&journal, &place, end).await? {
-                Some(outcome) => break outcome,
+                Some(outcome) => return outcome,
                 // An answer came while others of the superstep were still at work.
                 None => frame = frame.read_again(&journal).await?,
             }
-        };
-        drop(lease);
-        outcome
+        }
     }
 
     fn shared<S>(

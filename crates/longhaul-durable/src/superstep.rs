@@ -8,11 +8,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use longhaul_core::Digest;
 use longhaul_store::StoreError;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinError;
 
 use crate::{
     DurableError, Form, GraphState, NodeError, checkpoint,
     context::AtClose,
+    crew::Crew,
     flow::Planned,
     frame::{Frame, How, LoopEnd, Role},
     limits,
@@ -104,20 +105,20 @@ impl<S: GraphState> Frame<S> {
         flight.in_rows = flight.done.len();
         let tasks = u32::try_from(self.position.frontier.len()).unwrap_or(u32::MAX);
         let mut waiting: Vec<u32> = (0..tasks).rev().filter(|task| !flight.done.contains_key(task)).collect();
-        let mut running = JoinSet::new();
+        let mut running = Crew::new(matches!(self.role, Role::Root));
         let cancel = self.run.cancel.clone();
         loop {
             while running.len() < TASKS_MAX
                 && let Some(number) = waiting.pop()
             {
                 let task = self.task(superstep, number);
-                running.spawn(async move { (number, task.run().await) });
+                running.begin(async move { (number, task.run().await) });
             }
             let joined = tokio::select! {
                 biased;
-                joined = running.join_next() => joined,
+                joined = running.next() => joined,
                 () = cancel.cancelled() => {
-                    running.shutdown().await;
+                    running.stop().await;
                     self.record_fresh(superstep, &mut flight).await?;
                     return Ok(Some(How::Cancelled.into()));
                 }
@@ -128,14 +129,14 @@ impl<S: GraphState> Frame<S> {
             loop {
                 tokio::task::yield_now().await;
                 let before = running.len();
-                while let Some(joined) = running.try_join_next() {
+                while let Some(joined) = running.ended() {
                     flight.land(joined);
                 }
                 if running.len() == before {
                     break;
                 }
             }
-            if !(running.is_empty() && waiting.is_empty()) {
+            if running.len() > 0 || !waiting.is_empty() {
                 self.record_fresh(superstep, &mut flight).await?;
             }
         }

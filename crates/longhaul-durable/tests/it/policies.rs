@@ -109,6 +109,46 @@ async fn limits_of_time_end_an_attempt() {
     assert_eq!(completed(world.run(&single(slow(4), idle)).await), Words::of(&["done"]));
 }
 
+#[tokio::test]
+async fn a_subgraph_that_took_too_long_is_gone_on_with_by_the_next_attempt() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = world(dir.path()).await;
+    let done = world.done.clone();
+    let hangs = Arc::new(AtomicU32::new(1));
+    let inner = GraphBuilder::<Words>::new("inner", 1)
+        .node("split", |_, _| async { Ok(longhaul_durable::Flow::nothing()) })
+        .node_with_input("work", move |ctx, _, n: u64| {
+            let (done, hangs) = (done.clone(), hangs.clone());
+            async move {
+                let step = ctx.step("work", Effect::Pure, async {
+                    done.add(n.to_string());
+                    Ok(())
+                });
+                step.await?;
+                if n == 2 && hangs.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok() {
+                    std::future::pending::<()>().await;
+                }
+                Ok(vec![n.to_string()])
+            }
+        })
+        .edge(START, "split")
+        .fan_out("split", &["work"], |_| (0..4_u64).map(|n| longhaul_durable::Send::new("work", &n)).collect())
+        .edge("work", END)
+        .build()
+        .unwrap();
+    let graph = GraphBuilder::<Words>::new("outer", 1)
+        .subgraph("inner", inner, |_: &Words| Words::default(), |inner: Words| inner.words)
+        .policy("inner", NodePolicy::new().timeout(Duration::from_millis(300)).retry(QUICK()))
+        .edge(START, "inner")
+        .edge("inner", END)
+        .build()
+        .unwrap();
+    assert_eq!(completed(world.run(&graph).await), Words::of(&["0", "1", "2", "3"]));
+    let mut steps = world.done.take();
+    steps.sort();
+    assert_eq!(steps, ["0", "1", "2", "3"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn signs_of_life_keep_an_attempt_alive() {
     let runtime = longhaul_durable::Runtime::ephemeral(longhaul_core::Ambient::system());

@@ -183,6 +183,9 @@ async fn one_call_answers_and_goes_on() {
     };
     let refused = world.runtime.run(&graph, &scope(), &thread(), Words::default(), with(json!(3), "req-0")).await;
     assert!(matches!(refused, Err(DurableError::AnswerRefused { .. })), "{refused:?}");
+    let elsewhere = "thread_2".parse().unwrap();
+    let other = world.runtime.run(&graph, &scope(), &elsewhere, Words::default(), with(json!(true), "req-0")).await;
+    assert!(matches!(other, Err(DurableError::NoWait { .. })), "{other:?}");
     assert_eq!(completed(world.run_with(&graph, with(json!(false), "req-1")).await), Words::of(&["a draft", "false"]));
     assert_eq!(attempts(&world).await, ["accepted", "refused"]);
 }

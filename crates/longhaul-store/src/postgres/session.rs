@@ -31,8 +31,9 @@ use crate::{
 /// Statements kept prepared. Beyond that all are forgotten, and those in use are prepared again.
 const STATEMENTS_MAX: usize = 256;
 
-/// A transaction whose program has stopped in the middle of it holds everybody up no longer than this.
-const IDLE_WRITER_MS_MAX: u64 = 15_000;
+/// A program that stops in the middle of a transaction loses it after this, or after half the time that others wait
+/// for their turn, if that is more: it must not hold them up for ever.
+const IDLE_WRITER_MS_MIN: u64 = 1_000;
 
 /// The server found no type for a parameter, or more than one.
 const UNDECIDED: [SqlState; 2] = [SqlState::INDETERMINATE_DATATYPE, SqlState::AMBIGUOUS_PARAMETER];
@@ -305,10 +306,8 @@ async fn connect(address: &PostgresAddress, purpose: Purpose, lock_ms_max: u64) 
     );
     if purpose == Purpose::Write {
         // What was acknowledged stays, whatever the server's default is.
-        let _ = write!(
-            settings,
-            "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = {IDLE_WRITER_MS_MAX}"
-        );
+        let idle = (lock_ms_max / 2).max(IDLE_WRITER_MS_MIN);
+        let _ = write!(settings, "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = {idle}");
     }
     client.batch_execute(&settings).await.map_err(wrong)?;
     Ok(client)

@@ -6,12 +6,7 @@ use longhaul_core::{Ambient, Rng, SeededRng};
 use longhaul_store::{Store, StoreError, StoreSettings, values};
 use rusqlite::{Connection, config::DbConfig};
 
-use crate::support::{NOTES, kept_note, notes, open};
-
-/// A folder for thousands of openings: in memory where there is such a place, as nothing there must outlive a power cut.
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
-}
+use crate::support::{NOTES, kept_note, notes, open, scratch};
 
 /// What SQLite makes of the files, without touching them more than it must.
 fn notes_in(db: &Path) -> rusqlite::Result<Vec<i64>> {

@@ -5,7 +5,7 @@ use std::{os::unix::fs::PermissionsExt, path::Path};
 use longhaul_core::Ambient;
 use longhaul_store::{Migrations, Store, StoreError, StoreSettings, values};
 
-use crate::support::{NOTES, notes, open};
+use crate::support::{notes, open};
 
 async fn error_of(dir: &Path, migrations: &[Migrations]) -> StoreError {
     Store::open(StoreSettings::new(dir), Ambient::system(), migrations).await.expect_err("the store was opened")
@@ -24,40 +24,6 @@ async fn a_new_store_is_private_to_its_user() {
     for file in ["longhaul.db", "longhaul.db-wal", "longhaul.db-shm", "locks/open.lock"] {
         assert_eq!(mode(&home.join(file)), 0o600, "{file}");
     }
-}
-
-#[tokio::test]
-async fn steps_are_applied_once_in_order_and_a_failing_one_changes_nothing() {
-    const GOOD: &[&str] = &["CREATE TABLE a (x INTEGER) STRICT", "INSERT INTO a VALUES (1)"];
-    const BAD: &[&str] = &[GOOD[0], GOOD[1], "INSERT INTO a VALUES (2); INSERT INTO nowhere VALUES (3)"];
-    let dir = tempfile::tempdir().unwrap();
-    let count = "SELECT count(*) FROM a";
-    for _ in 0..2 {
-        let set = Migrations { component: "a", steps: GOOD };
-        let store = Store::open(StoreSettings::new(dir.path()), Ambient::system(), &[set]).await.unwrap();
-        assert_eq!(store.read(|read| read.query_one(count, &[], |row| row.get::<i64>(0))).await.unwrap(), 1);
-    }
-    let error = error_of(dir.path(), &[Migrations { component: "a", steps: BAD }]).await;
-    assert!(matches!(error, StoreError::Migration { component: "a", version: 3, .. }), "{error:?}");
-    let store = Store::open(StoreSettings::new(dir.path()), Ambient::system(), &[]).await.unwrap();
-    assert_eq!(store.read(|read| read.query_one(count, &[], |row| row.get::<i64>(0))).await.unwrap(), 1);
-}
-
-#[tokio::test]
-async fn a_newer_store_is_refused_and_left_as_it_is() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path()).await;
-    store
-        .write(|tx| tx.execute("UPDATE schema_versions SET version = 7 WHERE component = 'notes'", &[]))
-        .await
-        .unwrap();
-    let error = error_of(dir.path(), &[NOTES]).await;
-    assert!(
-        matches!(&error, StoreError::Newer { component, found: 7, known: 1, .. } if component == "notes"),
-        "{error:?}"
-    );
-    assert!(error.to_string().contains("update longhaul"), "{error}");
-    assert_eq!(notes(&store).await, [0_i64; 0]);
 }
 
 #[tokio::test]

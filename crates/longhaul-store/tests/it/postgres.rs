@@ -271,6 +271,36 @@ async fn a_connection_that_is_cut_costs_the_transaction_in_flight_and_nothing_el
     assert_eq!(notes(&store).await, [1, 2, 5]);
 }
 
+#[tokio::test]
+async fn a_program_that_stops_in_the_middle_of_a_transaction_holds_nobody_up_for_long() {
+    let ground = Ground::postgres();
+    let settings = |host| StoreSettings { busy_ms_max: 4_000, ..ground.settings_on(host) };
+    let open = |host| Store::open(settings(host), Ambient::system(), &[NOTES]);
+    let (stopped, other) = (open("atlas").await.unwrap(), open("borealis").await.unwrap());
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let in_flight = tokio::spawn({
+        let store = stopped.clone();
+        async move {
+            store
+                .write(move |tx| {
+                    note(tx, 1)?;
+                    begun.send(()).unwrap();
+                    wait.recv().unwrap();
+                    note(tx, 2)
+                })
+                .await
+        }
+    });
+    has_begun.await.unwrap();
+    other.write(|tx| note(tx, 3)).await.unwrap();
+    go.send(()).unwrap();
+    let lost = in_flight.await.unwrap();
+    assert!(matches!(lost, Err(StoreError::Disconnected { .. })), "{lost:?}");
+    stopped.write(|tx| note(tx, 4)).await.unwrap();
+    assert_eq!(notes(&other).await, [3, 4]);
+}
+
 /// The connection is cut in the middle of a commit. What became of it is found out, and told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_is_cut_is_told_as_kept_when_it_was_kept_and_as_lost_when_it_was_not() {

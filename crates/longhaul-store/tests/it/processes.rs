@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use longhaul_store::{StoreError, values};
 
-use crate::support::{notes, open};
+use crate::support::{notes, open, scratch};
 
 const DIR: &str = "LONGHAUL_TEST_HAMMER_DIR";
 const FIRST: &str = "LONGHAUL_TEST_HAMMER_FIRST";
@@ -22,7 +22,7 @@ fn hammer(dir: &std::path::Path, first: i64) -> Child {
 
 #[tokio::test]
 async fn two_processes_write_ten_thousand_times_each_and_neither_is_told_that_it_is_locked() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = scratch();
     let store = open(dir.path()).await;
     let (mut one, mut other) = (hammer(dir.path(), 0), hammer(dir.path(), WRITES));
     assert!(one.wait().unwrap().success());

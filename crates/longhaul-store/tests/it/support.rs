@@ -13,6 +13,12 @@ pub(crate) const NOTES: Migrations = Migrations {
               INSERT INTO blob_references VALUES ('notes', 'SELECT tenant_id, digest FROM pictures');"],
 };
 
+/// A folder for thousands of commits or openings: in memory where there is such a place, as what these tests are about
+/// is not the disk.
+pub(crate) fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 pub(crate) async fn open(dir: &std::path::Path) -> Store {
     Store::open(StoreSettings::new(dir), Ambient::system(), &[NOTES]).await.unwrap()
 }
