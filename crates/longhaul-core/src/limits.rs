@@ -4,7 +4,7 @@
 pub const ID_BODY_CHARS_MAX: usize = 64;
 /// Largest leaf of an execution's state, and largest item appended to it (invariant 5).
 pub const STATE_LEAF_BYTES_MAX: usize = 64 * 1024;
-/// Largest state outside append-only fields, and the most one superstep may write (invariant 5).
+/// Largest state outside append-only fields, and the most one run of a node may write (invariant 5).
 pub const STATE_BYTES_MAX: usize = 256 * 1024;
 /// Most items of an append-only field of a state.
 pub const STATE_APPEND_ITEMS_MAX: usize = 1_000_000;

@@ -64,7 +64,7 @@ impl<S: GraphState> GraphBuilder<S> {
         let from: Arc<str> = name.into();
         let run: NodeCode<S> = Arc::new(move |context, state, _| {
             let (work, from) = (code(context, state), from.clone());
-            async move { answer(&from, work.await?) }.boxed()
+            async move { Ok(answer(&from, work.await?)?) }.boxed()
         });
         self.add_node(name, NodeShape::default(), run)
     }
@@ -83,9 +83,9 @@ impl<S: GraphState> GraphBuilder<S> {
             match read(&from, input) {
                 Ok(input) => {
                     let work = code(context, state, input);
-                    async move { answer(&from, work.await?) }.boxed()
+                    async move { Ok(answer(&from, work.await?)?) }.boxed()
                 }
-                Err(error) => std::future::ready(Err(error)).boxed(),
+                Err(error) => std::future::ready(Err(error.into())).boxed(),
             }
         });
         self.add_node(name, NodeShape { takes_input: true, ..NodeShape::default() }, run)
@@ -320,16 +320,18 @@ impl<S: GraphState> GraphBuilder<S> {
     }
 }
 
-fn answer<U>(node: &str, flow: impl Into<Flow<U>>) -> Result<Answer<U>, NodeError> {
-    flow.into().into_answer().map_err(|(target, source)| {
-        NodeError::Route(RouteError::Input { node: node.to_owned(), target: target.to_string(), source })
+fn answer<U>(node: &str, flow: impl Into<Flow<U>>) -> Result<Answer<U>, RouteError> {
+    flow.into().into_answer().map_err(|(target, source)| RouteError::Input {
+        node: node.to_owned(),
+        target: target.to_string(),
+        source,
     })
 }
 
-fn read<I: DeserializeOwned>(node: &str, input: Option<Input>) -> Result<I, NodeError> {
+fn read<I: DeserializeOwned>(node: &str, input: Option<Input>) -> Result<I, RouteError> {
     // The machine gives every run of such a node an input.
     let read = input.map_or_else(|| serde_json::from_str("null"), |input| input.read());
-    read.map_err(|source| NodeError::Route(RouteError::InputType { node: node.to_owned(), source: Arc::new(source) }))
+    read.map_err(|source| RouteError::InputType { node: node.to_owned(), source: Arc::new(source) })
 }
 
 fn is_node_name(name: &str) -> bool {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The state that a graph works on. It is plain data: a live object in it does not compile. Usually derived.
+/// The state that a graph works on. It is plain data: a live object in it does not compile. Usually derived, with
+/// [`macro@crate::GraphState`].
 ///
 /// A checkpoint stores the update, not the state; so [`Self::apply`] must be a pure function of both, and stay the same
 /// between releases that replay the same executions. Maps should be ordered ones.

@@ -1,5 +1,6 @@
-//! Every way in which a graph can lead on, through the real runtime. Each graph runs three times: with nothing kept, in
-//! a store, and in a store with a new run for each superstep; all three must come to the same.
+//! Every way in which a graph can lead on, through the real runtime. Each graph runs with nothing kept, in a store, in a
+//! store with a new run for each superstep, and in a store that dies after each number of commits: all must come to the
+//! same.
 
 use std::sync::{
     Arc,
@@ -11,7 +12,7 @@ use longhaul_durable::{
     DurableError, END, Flow, Graph, GraphBuilder, GraphState, MIGRATIONS, NodeContext, NodeError, Outcome, RunOptions,
     Runtime, START, Send,
 };
-use longhaul_store::{Store, StoreSettings};
+use longhaul_store::{Faults, Store, StoreSettings};
 use serde::{Deserialize, Serialize};
 
 use crate::support::{scope, thread};
@@ -76,14 +77,37 @@ async fn completed(graph: Graph<Log>) -> Log {
     assert_eq!(runtime.state::<Log>(&scope().scope, &thread()).await.unwrap().unwrap(), kept, "as it is loaded");
     let runtime = in_memory().await;
     let restarted = loop {
-        match run_on(&runtime, &graph, one_superstep()).await {
-            Outcome::Stopped(_) => {}
-            Outcome::Completed(log) => break log,
-            other => panic!("{other:?}"),
+        let outcome = run_on(&runtime, &graph, one_superstep()).await;
+        if let Outcome::Completed(log) = outcome {
+            break log;
         }
+        assert!(matches!(outcome, Outcome::Stopped(_)), "{outcome:?}");
     };
     assert_eq!(restarted, kept, "with a restart at every boundary");
+    dies_at_each_commit(&graph, &kept).await;
     kept
+}
+
+/// The store dies at each commit in turn; the next run goes on, and comes to the same.
+async fn dies_at_each_commit(graph: &Graph<Log>, expected: &Log) {
+    for commits in 0.. {
+        let faults = Faults::new();
+        let settings = StoreSettings::in_memory();
+        let store = Store::open_with_faults(settings, Ambient::system(), &[MIGRATIONS], faults.clone()).await.unwrap();
+        let runtime = Runtime::new(store, Ambient::system());
+        faults.die_after(commits);
+        let first = runtime.run(graph, &scope(), &thread(), Log::default(), RunOptions::default()).await;
+        faults.revive();
+        // If it was complete before, a new execution begins, and comes to the same.
+        let outcome = run_on(&runtime, graph, RunOptions::default()).await;
+        let Outcome::Completed(log) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(&log, expected, "with a death after {commits} commits");
+        match first {
+            Err(_) => {}
+            Ok(Outcome::Completed(_)) => return,
+            Ok(other) => panic!("{other:?}"),
+        }
+    }
 }
 
 /// Why the graph fails, in one line.

@@ -15,6 +15,8 @@ mod parallel;
 #[cfg(test)]
 mod policies;
 #[cfg(test)]
+mod random_graphs;
+#[cfg(test)]
 mod refused;
 #[cfg(test)]
 mod runs;

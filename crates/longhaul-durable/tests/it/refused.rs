@@ -24,8 +24,7 @@ fn errors(code: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("case.rs");
     let text = format!(
-        "#![allow(dead_code)]
-         use longhaul_durable::{{GraphState, derived::serde::{{Deserialize, Serialize}}}};
+        "use longhaul_durable::{{GraphState, derived::serde::{{Deserialize, Serialize}}}};
          {code}
          fn main() {{}}"
     );
@@ -33,7 +32,8 @@ fn errors(code: &str) -> String {
     let library = library();
     let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(compiler)
-        .args(["--edition", "2024", "--crate-type", "bin", "--emit", "metadata", "--color", "never", "-o"])
+        .args(["--edition", "2024", "--crate-type", "bin", "--emit", "metadata", "--color", "never"])
+        .args(["-A", "dead_code", "-o"])
         .arg(folder.path().join("case.rmeta"))
         .arg("--extern")
         .arg(format!("longhaul_durable={}", library.display()))
