@@ -33,10 +33,10 @@ pub use records::{Kind, NewRecord, Record, RecordRef, StagedRecord, Workspace};
 
 use longhaul_store::Migrations;
 
-/// Tables of records and links.
-pub const MIGRATIONS: Migrations = Migrations {
-    component: "workspace",
-    steps: &["create table records (
+/// Tables of records and links, and the word to the store that records hold blobs.
+pub const MIGRATIONS: Migrations = Migrations { component: "workspace", steps: &[TABLES, HOLDS_BLOBS] };
+
+const TABLES: &str = "create table records (
         tenant_id text not null,
         record_id text not null,
         task_id text not null,
@@ -60,5 +60,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         created_at integer not null,
         primary key (tenant_id, source_id, relation, target_id)
     );
-    create index links_by_target on links (tenant_id, target_id);"],
-};
+    create index links_by_target on links (tenant_id, target_id);";
+
+const HOLDS_BLOBS: &str =
+    "insert into blob_references (component, query) values ('workspace', 'select tenant_id, digest from records')";

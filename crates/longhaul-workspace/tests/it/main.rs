@@ -1,5 +1,7 @@
 //! Records over a real store: visible with their content or not at all, and only within their tenant.
 
+use std::time::Duration;
+
 use longhaul_core::{Ambient, RecordId, Scope, TaskScope, TenantId};
 use longhaul_store::{Store, StoreError, StoreSettings};
 use longhaul_workspace::{Kind, MIGRATIONS, NewRecord, Relation, Workspace, WorkspaceError, link, links_from};
@@ -71,6 +73,20 @@ async fn changed_content_is_noticed() {
     std::fs::write(&file, b"what was sawn").unwrap();
     let read = workspace.read(&owner.scope, &reference.id).await;
     assert!(matches!(read, Err(WorkspaceError::Store(StoreError::BlobDamaged { .. }))), "{read:?}");
+}
+
+#[tokio::test]
+async fn a_sweep_leaves_what_records_hold() {
+    let (_home, store, workspace) = workspace().await;
+    let owner = owner("a");
+    let staged = workspace.stage(&owner, about("log"), b"what was seen").await.unwrap();
+    let reference = staged.reference().clone();
+    store.write::<_, StoreError>(move |tx| staged.commit(tx)).await.unwrap();
+    let unused = store.blobs().put(&owner.scope, b"what nobody holds".to_vec()).await.unwrap();
+    store.sweep_blobs(Duration::ZERO).await.unwrap();
+    workspace.read(&owner.scope, &reference.id).await.unwrap();
+    let gone = store.blobs().get(&owner.scope, &unused).await;
+    assert!(matches!(gone, Err(StoreError::BlobMissing { .. })), "{gone:?}");
 }
 
 #[tokio::test]
