@@ -21,6 +21,9 @@ const MAY_SLEEP: &[(&str, &str)] = &[
         "crates/longhaul-durable/examples/resume_on_other_machine.rs",
         "work that takes a while; a dead machine's lease has to run out",
     ),
+    ("crates/longhaul-durable/src/active.rs", "looks now and then whether another process wants a run to end"),
+    ("crates/longhaul-durable/src/task.rs", "the pause before another attempt is the policy"),
+    ("crates/longhaul-durable/tests/it/policies.rs", "attempts take longer or shorter than their limit of time"),
     ("crates/longhaul-model/src/cassette/server.rs", "a cassette states how long the service makes the client wait"),
     ("crates/longhaul-model/src/openai/mod.rs", "a busy service says when it wants to be asked again"),
     (
