@@ -55,11 +55,21 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
     for binary in &binaries {
         parts.push(suite(&binary.name, &binary.program, &[], &binary.folder)?);
     }
+    parts.extend(on_postgres(&binaries)?);
     parts.push(suite("examples in the docs", Path::new("cargo"), &["test", "--workspace", "--doc"], root)?);
     // By name: the build may have put a new file in the place of the one that is running.
     let xtask = longhaul.with_file_name("xtask");
     parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);
     Ok(summary(&parts))
+}
+
+/// The suite of durable execution once more, on a private server. No server holds what the first release wrote.
+fn on_postgres(binaries: &[Binary]) -> anyhow::Result<Option<Part>> {
+    let durable = binaries.iter().find(|binary| binary.name == "longhaul-durable, tests/it");
+    let Some(Binary { name, program, folder }) = durable else { return Ok(None) };
+    let program = program.display().to_string();
+    let args = ["LONGHAUL_TEST_STORE=postgres", &program, "--skip", "first_release"];
+    suite(&format!("{name}, on PostgreSQL"), Path::new("env"), &args, folder).map(Some)
 }
 
 fn plain(name: &str, work: impl FnOnce() -> anyhow::Result<bool>) -> anyhow::Result<Part> {

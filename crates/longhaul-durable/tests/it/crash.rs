@@ -12,7 +12,7 @@ use longhaul_durable::{END, Effect, Graph, GraphBuilder, RunOptions, START};
 use longhaul_store::values;
 use serde_json::json;
 
-use crate::support::{Words, completed, scope, thread, world};
+use crate::support::{STORE, Words, completed, scope, store_for_child, thread, world};
 
 const VICTIM: &str = "LONGHAUL_TEST_CRASH_DIR";
 const SUPERSTEPS: u64 = 12;
@@ -32,7 +32,7 @@ fn chain() -> Graph<Words> {
                     Ok(Digest::of(words.concat()).hex())
                 };
                 let link = ctx.step_tx(&name, Effect::Pure, work, |tx, word: &String| {
-                    tx.execute("INSERT INTO notes VALUES ('a', ?1)", &values![word])?;
+                    tx.execute("INSERT INTO notes (tenant_id, text) VALUES ('a', ?1)", &values![word])?;
                     let draft = EventDraft::business("link.made", json!({ "word": word }));
                     tx.append_event(&scope(), None, None, draft).map(drop)
                 });
@@ -60,6 +60,7 @@ fn run_and_kill(dir: &Path, after: usize) -> Vec<String> {
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash::victim_process", "--nocapture"])
         .env(VICTIM, dir)
+        .env(STORE, store_for_child(dir))
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -137,9 +137,9 @@ async fn rows_and_events_of_others_are_kept_with_the_result_or_not_at_all() {
     let world = world(dir.path()).await;
     let graph = |refuse: bool| {
         single(move |ctx, _| async move {
-            ctx.at_close(|tx| tx.execute("INSERT INTO notes VALUES ('a', 'closed')", &[]).map(drop));
+            ctx.at_close(|tx| tx.execute("INSERT INTO notes (tenant_id, text) VALUES ('a', 'closed')", &[]).map(drop));
             let written = ctx.step_tx("write", Effect::Pure, async { Ok(7_u64) }, move |tx, result| {
-                tx.execute("INSERT INTO notes VALUES ('a', ?1)", &values![result.to_string()])?;
+                tx.execute("INSERT INTO notes (tenant_id, text) VALUES ('a', ?1)", &values![result.to_string()])?;
                 tx.append_event(&scope(), None, None, EventDraft::business("note.taken", json!({})))?;
                 if refuse { Err(StoreError::NoRow { sql: "planned".into() }) } else { Ok(()) }
             });

@@ -1,13 +1,15 @@
 //! A small state, a store in a folder of its own, and a record of the work that was really done.
 
 use std::{
-    path::Path,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
 use longhaul_core::{Ambient, Event, Scope, TaskScope, ThreadId};
 use longhaul_durable::{Graph, GraphState, MIGRATIONS, Outcome, RunOptions, Runtime};
 use longhaul_store::{Migrations, Store, StoreError, StoreSettings, events};
+use longhaul_testbed::{Database, PrivateCluster};
 use serde::{Deserialize, Serialize};
 
 /// A list of words, and how many there are.
@@ -34,7 +36,8 @@ impl GraphState for Words {
 /// Rows of "another crate".
 pub(crate) const NOTES: Migrations = Migrations {
     component: "notes",
-    steps: &["CREATE TABLE notes (tenant_id TEXT NOT NULL, text TEXT NOT NULL) STRICT"],
+    steps: &["CREATE TABLE notes (
+        note_id INTEGER PRIMARY KEY AUTOINCREMENT, tenant_id TEXT NOT NULL, text TEXT NOT NULL) STRICT"],
 };
 
 pub(crate) struct World {
@@ -58,8 +61,35 @@ impl Done {
     }
 }
 
+/// Where the suite's stores are: unset for SQLite, `postgres` for a private server, a URL for its child processes.
+pub(crate) const STORE: &str = "LONGHAUL_TEST_STORE";
+
+/// The store of this folder; asked again it is the same one.
+fn settings(dir: &Path) -> StoreSettings {
+    match std::env::var(STORE).as_deref() {
+        Ok("") | Err(_) => StoreSettings::new(dir),
+        Ok("postgres") => StoreSettings::from_url(&database_of(dir), dir).unwrap(),
+        Ok(url) => StoreSettings::from_url(url, dir).unwrap(),
+    }
+}
+
+/// What a child process finds in [`STORE`].
+pub(crate) fn store_for_child(dir: &Path) -> String {
+    match std::env::var(STORE).as_deref() {
+        Ok("postgres") => database_of(dir),
+        _ => String::new(),
+    }
+}
+
+fn database_of(dir: &Path) -> String {
+    static DATABASES: Mutex<BTreeMap<PathBuf, Database<'static>>> = Mutex::new(BTreeMap::new());
+    let mut databases = DATABASES.lock().unwrap();
+    let new = || PrivateCluster::shared().unwrap().create_database().unwrap();
+    databases.entry(dir.to_owned()).or_insert_with(new).url()
+}
+
 pub(crate) async fn world(dir: &Path) -> World {
-    let store = Store::open(StoreSettings::new(dir), Ambient::system(), &[MIGRATIONS, NOTES]).await.unwrap();
+    let store = Store::open(settings(dir), Ambient::system(), &[MIGRATIONS, NOTES]).await.unwrap();
     World { runtime: Runtime::new(store.clone(), Ambient::system()), store, done: Done::default() }
 }
 
@@ -112,7 +142,7 @@ impl World {
 
     pub(crate) async fn notes(&self) -> Vec<String> {
         self.store
-            .read(|read| read.query("SELECT text FROM notes ORDER BY rowid", &[], |row| row.get(0)))
+            .read(|read| read.query("SELECT text FROM notes ORDER BY note_id", &[], |row| row.get(0)))
             .await
             .map_err(|error: StoreError| error)
             .unwrap()
