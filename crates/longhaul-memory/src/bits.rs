@@ -30,6 +30,14 @@ impl Bits {
     pub(crate) fn len(&self) -> usize {
         self.count
     }
+
+    /// The members, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = i64> {
+        self.words.iter().zip(0_i64..).flat_map(|(word, index)| {
+            let rest = std::iter::successors(Some(*word), |rest| Some(rest & rest.wrapping_sub(1)));
+            rest.take_while(|rest| *rest != 0).map(move |rest| index * 64 + i64::from(rest.trailing_zeros()))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -43,6 +51,7 @@ mod tests {
             bits.add(number);
         }
         let members: Vec<i64> = (-2..200).filter(|number| bits.has(*number)).collect();
-        assert_eq!((members, bits.len()), (vec![0, 63, 64, 130], 4));
+        assert_eq!((&members, bits.len()), (&vec![0, 63, 64, 130], 4));
+        assert_eq!(bits.iter().collect::<Vec<_>>(), members);
     }
 }

@@ -1,6 +1,10 @@
 //! Measuring recall on a corpus that is made up but shaped like real text: word frequencies after Zipf, vectors that
 //! follow the words. For benches; it uses nothing but the public interface.
 
+mod vectors;
+
+pub use vectors::{Searched, VectorSettings, VectorsMeasured, vectors};
+
 use std::{
     collections::HashMap,
     path::Path,

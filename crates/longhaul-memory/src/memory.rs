@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::{Embedder, Item, Kind, MemoryError, NewMemory, Prepared, Source, keyword, schema, vectors::Cache};
 
-/// RAM for vectors of tenants that were searched lately: about 80,000 memories at 384 dimensions. A single tenant may
+/// RAM for vectors of tenants that were searched lately: about 280,000 memories at 384 dimensions. A single tenant may
 /// take more.
 const CACHE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
@@ -33,7 +33,7 @@ impl Memory {
     /// Memory over a store opened with [`crate::MIGRATIONS`]. Without an embedder it is searched by words alone.
     #[must_use]
     pub fn new(store: Store, embedder: Option<Arc<dyn Embedder>>) -> Self {
-        let cache = Cache::new(CACHE_BYTES_MAX);
+        let cache = Cache::new(CACHE_BYTES_MAX, store.dir().join("indexes"));
         Self { shared: Arc::new(Shared { store, embedder, cache, wake: Notify::new() }) }
     }
 

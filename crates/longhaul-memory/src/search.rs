@@ -3,14 +3,13 @@
 //! Invariants: retrieving never writes (invariant 9); nothing is scored that the filter did not let through; a row is
 //! only given out when the same snapshot finds it again under the same tenant.
 
-use std::{collections::BTreeMap, sync::PoisonError, time::Instant};
+use std::{collections::BTreeMap, time::Instant};
 
 use longhaul_core::{Scope, TimeMs};
 use longhaul_store::{ReadTx, StoreError, values};
 
 use crate::{
     Explain, Hit, Kind, Memory, MemoryError, Mode, Query, Recall,
-    bits::Bits,
     embed,
     filter::Filter,
     fusion::{self, Scale},
@@ -18,6 +17,7 @@ use crate::{
     keyword,
     memory::{self, COLUMNS, Shared},
     text,
+    vectors::Current,
 };
 
 /// Characters of a query that count.
@@ -103,7 +103,7 @@ impl Search {
         };
         let allowed = filter.run(read, partition.last_seq)?;
         let scores = keyword::score(read, tenant, &partition, &self.terms, &allowed)?;
-        let cosines = self.cosines(read, shared, &allowed)?;
+        let vectors = self.vectors(read, shared)?;
 
         let take = (self.query.k * 4).max(CANDIDATES_MIN);
         let mut candidates: BTreeMap<i64, Legs> = BTreeMap::new();
@@ -111,37 +111,32 @@ impl Search {
         for (bm25, seq) in best(matching.map(|(bm25, seq)| (*bm25, seq)).collect(), take) {
             candidates.entry(seq).or_default().bm25 = bm25;
         }
-        let unembedded = cosines.as_ref().map_or(allowed.len(), |cosines| allowed.len() - cosines.len());
-        if let Some(cosines) = &cosines {
-            for (_, seq) in best(cosines.clone(), take) {
+        let unembedded = vectors.as_ref().map_or(allowed.len(), |(_, leg)| allowed.len() - leg.known(&allowed));
+        if let Some((vector, leg)) = &vectors {
+            let by_words: Vec<i64> = candidates.keys().copied().collect();
+            for (cosine, seq) in leg.search(read, vector, &allowed, take)? {
                 let bm25 = scores.bm25.get(seq as usize).copied().unwrap_or(0.0);
-                candidates.entry(seq).or_insert(Legs { bm25, cosine: None });
+                candidates.entry(seq).or_insert(Legs { bm25, cosine: None }).cosine = Some(cosine);
             }
-            for (cosine, seq) in cosines {
-                if let Some(legs) = candidates.get_mut(seq) {
-                    legs.cosine = Some(*cosine);
+            for (seq, cosine) in leg.cosines(read, vector, &by_words)? {
+                if let Some(legs) = candidates.get_mut(&seq) {
+                    legs.cosine = Some(cosine);
                 }
             }
         }
         let largest = |values: &mut dyn Iterator<Item = f32>| values.fold(0.0, f32::max);
         let bm25_best = largest(&mut candidates.values().map(|legs| legs.bm25));
-        let cosine_best = cosines.is_some().then(|| largest(&mut candidates.values().filter_map(|legs| legs.cosine)));
+        let cosine_best = vectors.is_some().then(|| largest(&mut candidates.values().filter_map(|legs| legs.cosine)));
         let scale = Scale::new(bm25_best, scores.bound, cosine_best);
         let hits = self.hits(read, scale, &candidates, now)?;
         Ok(Ranked { hits, considered: allowed.len(), unembedded })
     }
 
-    /// Cosine of each allowed memory that has a vector of the embedder; `None` when the query has none.
-    fn cosines(
-        &self,
-        read: &ReadTx<'_>,
-        shared: &Shared,
-        allowed: &Bits,
-    ) -> Result<Option<Vec<(f32, i64)>>, StoreError> {
+    /// The query's vector and what it is compared with; `None` when the query has none.
+    fn vectors(&self, read: &ReadTx<'_>, shared: &Shared) -> Result<Option<(&[f32], Current)>, StoreError> {
         let (Some(vector), Some(embedder)) = (&self.vector, &shared.embedder) else { return Ok(None) };
-        let vectors = shared.cache.current(read, &self.scope.tenant, embedder.id(), embedder.dimensions())?;
-        let vectors = vectors.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(Some(vectors.scan(vector, allowed)))
+        let current = shared.cache.current(read, &self.scope.tenant, embedder.id(), embedder.dimensions())?;
+        Ok(Some((vector, current)))
     }
 
     /// Weighs the candidates by importance and age, and reads the rows of the best.

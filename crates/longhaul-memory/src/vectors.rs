@@ -1,13 +1,29 @@
-//! The vector index: a tenant's unit vectors in RAM, compared one by one with a query's.
+//! The embedded vector engine: for each tenant, the nearest of its unit vectors to a query's.
 //!
-//! Derived from `memory_vectors`: it remembers up to which number it has read, and every search first reads what came
-//! after, so writes of other processes are seen as well. Exact for that reason and because it compares everything.
-//! Invariants: a vector of another model or of another length never gets in; beyond the bound in bytes the tenants not
-//! used for longest are dropped, and read again when they come back.
+//! Derived from `memory_vectors`: a partition remembers up to which number it has read, and every search first reads
+//! what came after, so writes of other processes are seen as well. A small partition is compared whole, by bytes; a large
+//! one has an index that a background thread builds (`builder`) and a file that spares the next process the work
+//! (`file`). Invariants: a vector of another model or of another length never gets in; what is given out was computed
+//! from the rows of the search's snapshot; beyond the bound in bytes the tenants not used for longest are dropped, and
+//! read again when they come back.
+
+mod builder;
+mod centres;
+mod dot;
+mod file;
+mod kernels;
+mod lists;
+mod partition;
+mod quantise;
+mod slots;
+#[cfg(test)]
+mod tests;
+mod top;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use longhaul_core::TenantId;
@@ -15,22 +31,41 @@ use longhaul_store::{ReadTx, StoreError, values};
 
 use crate::bits::Bits;
 
+pub(crate) use dot::dot;
+
+use builder::{Builder, INDEX_MIN};
+pub(crate) use partition::Partition;
+use partition::State;
+
 /// The vectors of all tenants that were searched lately.
 #[derive(Debug)]
 pub(crate) struct Cache {
     tenants: Mutex<Tenants>,
     bytes_max: usize,
+    builder: Builder,
 }
 
 #[derive(Debug, Default)]
 struct Tenants {
-    vectors: HashMap<TenantId, (u64, Arc<RwLock<Vectors>>)>,
+    partitions: HashMap<(TenantId, String), (u64, Arc<Partition>)>,
     uses: u64,
 }
 
+/// A partition with everything that a snapshot holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Current {
+    partition: Arc<Partition>,
+    newest: i64,
+}
+
 impl Cache {
-    pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { tenants: Mutex::default(), bytes_max }
+    /// Keeps its files in `dir`, which it makes when it first writes one.
+    pub(crate) fn new(bytes_max: usize, dir: PathBuf) -> Self {
+        Self::with_index_from(bytes_max, dir, INDEX_MIN)
+    }
+
+    fn with_index_from(bytes_max: usize, dir: PathBuf, index_min: usize) -> Self {
+        Self { tenants: Mutex::default(), bytes_max, builder: Builder::new(dir, index_min) }
     }
 
     /// The tenant's vectors, with everything that the snapshot holds.
@@ -40,116 +75,105 @@ impl Cache {
         tenant: &TenantId,
         embedder: &str,
         dimensions: usize,
-    ) -> Result<Arc<RwLock<Vectors>>, StoreError> {
-        let vectors = self.of(tenant, dimensions);
-        let known = vectors.read().unwrap_or_else(PoisonError::into_inner).last_vector_seq;
-        let newest: i64 = read
+    ) -> Result<Current, StoreError> {
+        let partition = self.of(tenant, embedder, dimensions);
+        let (newest, last_seq): (i64, i64) = read
             .query_optional(
-                "SELECT last_vector_seq FROM memory_partitions WHERE tenant_id = ?1",
+                "SELECT last_vector_seq, last_seq FROM memory_partitions WHERE tenant_id = ?1",
                 &values![tenant],
-                |row| row.get(0),
+                |row| Ok((row.get(0)?, row.get(1)?)),
             )?
-            .unwrap_or(0);
-        if newest > known {
-            vectors.write().unwrap_or_else(PoisonError::into_inner).catch_up(read, tenant, embedder, newest)?;
-            self.shrink(tenant);
+            .unwrap_or((0, 0));
+        if newest > partition.state().read_to {
+            partition.catch_up(read, newest, || self.loaded(read, &partition, newest, last_seq))?;
+            self.shrink(&partition);
         }
-        Ok(vectors)
+        self.builder.wake(&partition);
+        Ok(Current { partition, newest })
     }
 
-    fn of(&self, tenant: &TenantId, dimensions: usize) -> Arc<RwLock<Vectors>> {
+    /// What the partition's file holds, if it fits the rows.
+    fn loaded(
+        &self,
+        read: &ReadTx<'_>,
+        partition: &Partition,
+        newest: i64,
+        last_seq: i64,
+    ) -> Result<Option<State>, StoreError> {
+        if newest < self.builder.index_min() as i64 {
+            return Ok(None);
+        }
+        let mut state = match file::load(self.builder.dir(), partition, newest, last_seq) {
+            Ok(Some(state)) => state,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                tracing::warn!(%error, "the saved vector index cannot be used and is built again");
+                return Ok(None);
+            }
+        };
+        if partition.fits(read, &mut state)? {
+            return Ok(Some(state));
+        }
+        tracing::warn!("the saved vector index does not fit the rows and is built again");
+        Ok(None)
+    }
+
+    /// Whether nothing is done or waits to be done in the background.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.builder.is_idle()
+    }
+
+    fn of(&self, tenant: &TenantId, embedder: &str, dimensions: usize) -> Arc<Partition> {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         tenants.uses += 1;
         let now = tenants.uses;
-        let (used, vectors) = tenants
-            .vectors
-            .entry(tenant.clone())
-            .or_insert_with(|| (now, Arc::new(RwLock::new(Vectors::new(dimensions)))));
+        let (used, partition) = tenants
+            .partitions
+            .entry((tenant.clone(), embedder.to_owned()))
+            .or_insert_with(|| (now, Arc::new(Partition::new(tenant.clone(), embedder, dimensions))));
         *used = now;
-        vectors.clone()
+        partition.clone()
     }
 
     /// Drops what was not used for longest, but never `kept`, until the rest fits.
-    fn shrink(&self, kept: &TenantId) {
+    fn shrink(&self, kept: &Arc<Partition>) {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = |vectors: &RwLock<Vectors>| vectors.read().unwrap_or_else(PoisonError::into_inner).bytes();
-        let mut held: usize = tenants.vectors.values().map(|(_, vectors)| size(vectors)).sum();
+        let mut held: usize = tenants.partitions.values().map(|(_, partition)| partition.state().bytes()).sum();
         while held > self.bytes_max {
-            let others = tenants.vectors.iter().filter(|(tenant, _)| *tenant != kept);
-            let Some(oldest) = others.min_by_key(|(_, (used, _))| *used).map(|(tenant, _)| tenant.clone()) else {
-                break;
-            };
-            if let Some((_, vectors)) = tenants.vectors.remove(&oldest) {
-                held -= size(&vectors);
+            let others = tenants.partitions.iter().filter(|(_, (_, partition))| !Arc::ptr_eq(partition, kept));
+            let Some(oldest) = others.min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone()) else { break };
+            if let Some((_, partition)) = tenants.partitions.remove(&oldest) {
+                held -= partition.state().bytes();
             }
         }
     }
 }
 
-/// The vectors of one tenant.
-#[derive(Debug)]
-pub(crate) struct Vectors {
-    dimensions: usize,
-    last_vector_seq: i64,
-    /// Number of the memory in each slot.
-    seqs: Vec<i64>,
-    /// All slots' vectors, one after the other.
-    values: Vec<f32>,
-    slots: HashMap<i64, usize>,
-}
-
-impl Vectors {
-    fn new(dimensions: usize) -> Self {
-        Self { dimensions, last_vector_seq: 0, seqs: Vec::new(), values: Vec::new(), slots: HashMap::new() }
-    }
-
-    fn bytes(&self) -> usize {
-        self.values.len() * size_of::<f32>() + self.seqs.len() * 40
-    }
-
-    fn catch_up(
-        &mut self,
+impl Current {
+    /// The `take` allowed memories nearest to the query, with their cosines, best first.
+    pub(crate) fn search(
+        &self,
         read: &ReadTx<'_>,
-        tenant: &TenantId,
-        embedder: &str,
-        newest: i64,
-    ) -> Result<(), StoreError> {
-        read.for_each(
-            "SELECT seq, vector FROM memory_vectors
-             WHERE tenant_id = ?1 AND embedder = ?2 AND vector_seq > ?3 AND vector_seq <= ?4 ORDER BY vector_seq",
-            &values![tenant, embedder, self.last_vector_seq, newest],
-            |row| {
-                self.put(row.get(0)?, row.bytes(1)?);
-                Ok(true)
-            },
-        )?;
-        self.last_vector_seq = self.last_vector_seq.max(newest);
-        Ok(())
+        query: &[f32],
+        allowed: &Bits,
+        take: usize,
+    ) -> Result<Vec<(f32, i64)>, StoreError> {
+        self.partition.search(read, self.newest, query, allowed, take)
     }
 
-    fn put(&mut self, seq: i64, bytes: &[u8]) {
-        if !is_vector(bytes, self.dimensions) {
-            tracing::warn!(seq, "a stored vector is damaged and was left out");
-            return;
-        }
-        let decoded = bytes.chunks_exact(4).map(|value| f32::from_le_bytes([value[0], value[1], value[2], value[3]]));
-        match self.slots.get(&seq) {
-            Some(slot) => {
-                let place = &mut self.values[slot * self.dimensions..][..self.dimensions];
-                place.iter_mut().zip(decoded).for_each(|(place, value)| *place = value);
-            }
-            None => {
-                self.slots.insert(seq, self.seqs.len());
-                self.seqs.push(seq);
-                self.values.extend(decoded);
-            }
-        }
+    /// The cosines of these memories; those without a usable vector are left out.
+    pub(crate) fn cosines(
+        &self,
+        read: &ReadTx<'_>,
+        query: &[f32],
+        seqs: &[i64],
+    ) -> Result<HashMap<i64, f32>, StoreError> {
+        self.partition.cosines(read, query, seqs)
     }
 
-    /// Cosines of the allowed memories, unsorted.
-    pub(crate) fn scan(&self, query: &[f32], allowed: &Bits) -> Vec<(f32, i64)> {
-        let slots = self.seqs.iter().zip(self.values.chunks_exact(self.dimensions));
-        slots.filter(|(seq, _)| allowed.has(**seq)).map(|(seq, vector)| (dot(query, vector), *seq)).collect()
+    /// How many of these memories have a vector.
+    pub(crate) fn known(&self, allowed: &Bits) -> usize {
+        self.partition.known(allowed)
     }
 }
 
@@ -158,52 +182,12 @@ pub(crate) fn encode(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Whether these bytes are a vector of that length with finite values.
-pub(crate) fn is_vector(bytes: &[u8], dimensions: usize) -> bool {
-    let finite = |value: &[u8]| f32::from_le_bytes([value[0], value[1], value[2], value[3]]).is_finite();
-    bytes.len() == dimensions * size_of::<f32>() && bytes.chunks_exact(4).all(finite)
-}
-
-/// The dot product, in independent sums that the compiler turns into vector instructions.
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    const LANES: usize = 16;
-    let mut sums = [0_f32; LANES];
-    let (a_parts, b_parts) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let rest: f32 = a_parts.remainder().iter().zip(b_parts.remainder()).map(|(a, b)| a * b).sum();
-    for (a, b) in a_parts.zip(b_parts) {
-        for lane in 0..LANES {
-            sums[lane] += a[lane] * b[lane];
-        }
+/// The vector in these bytes, if it is one of that length with finite values.
+fn decoded(bytes: &[u8], dimensions: usize) -> Option<Vec<f32>> {
+    if bytes.len() != dimensions * size_of::<f32>() {
+        return None;
     }
-    sums.iter().sum::<f32>() + rest
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::{Bits, Vectors, dot, encode, is_vector};
-
-    #[test]
-    fn a_vector_of_another_length_or_with_nan_stays_out() {
-        let mut vectors = Vectors::new(2);
-        vectors.put(1, &encode(&[1.0, 0.0]));
-        vectors.put(2, &encode(&[1.0]));
-        vectors.put(3, &encode(&[f32::NAN, 1.0]));
-        vectors.put(4, b"abc");
-        vectors.put(1, &encode(&[0.0, 1.0]));
-        let mut allowed = Bits::up_to(9);
-        (0..9).for_each(|seq| allowed.add(seq));
-        assert_eq!(vectors.scan(&[0.0, 1.0], &allowed), [(1.0, 1)]);
-        assert!(!is_vector(&encode(&[f32::INFINITY]), 1));
-    }
-
-    proptest! {
-        #[test]
-        fn the_dot_product_is_the_sum_of_products(pairs in proptest::collection::vec((-1.0_f32..1.0, -1.0_f32..1.0), 0..70)) {
-            let (a, b): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
-            let expected: f64 = a.iter().zip(&b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-            prop_assert!((f64::from(dot(&a, &b)) - expected).abs() < 1e-4);
-        }
-    }
+    let value = |value: &[u8]| f32::from_le_bytes([value[0], value[1], value[2], value[3]]);
+    let vector: Vec<f32> = bytes.chunks_exact(4).map(value).collect();
+    vector.iter().all(|value| value.is_finite()).then_some(vector)
 }

@@ -1,0 +1,263 @@
+//! The vectors of one tenant: read from the rows, searched, and checked against the rows again.
+//!
+//! What a search gives out was computed from the rows of its own snapshot, in full precision; bytes and sketches only
+//! choose the candidates. So a deleted or replaced vector is never given out, whoever deleted it.
+//! Invariants: no lock is held while rows are read; background work takes the write lock for short steps only; slots
+//! that the index does not cover yet are compared one by one.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+
+use longhaul_core::TenantId;
+use longhaul_store::{ReadTx, StoreError, Value, values};
+
+use crate::bits::Bits;
+
+use super::{
+    decoded,
+    dot::dot,
+    kernels::Level,
+    lists::Lists,
+    quantise::{Code, Rotation},
+    slots::{Asked, Slots},
+    top::Top,
+};
+
+/// Most allowed memories that are looked up one by one, and so exactly, instead of through the index.
+const LOOK_UP_MAX: usize = 16_000;
+/// Rows turned into codes between two takings of the lock.
+const PAGE: usize = 512;
+/// Vectors read by one statement.
+const ROWS: usize = 32;
+
+/// One tenant's vectors of one model.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(super) tenant: TenantId,
+    pub(super) embedder: String,
+    pub(super) rotation: Rotation,
+    state: RwLock<State>,
+    /// Held by the one that reads new rows.
+    reading: Mutex<()>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) slots: Slots,
+    /// The index, once the partition is large.
+    pub(super) lists: Option<Lists>,
+    /// All rows up to this `vector_seq` are in.
+    pub(super) read_to: i64,
+    /// Live vectors when the centres were found.
+    pub(super) trained: usize,
+    /// What the file holds all rows up to.
+    pub(super) saved_to: i64,
+}
+
+impl Partition {
+    pub(super) fn new(tenant: TenantId, embedder: &str, dimensions: usize) -> Self {
+        let rotation = Rotation::new(dimensions);
+        let slots = Slots::new(rotation.width());
+        Self {
+            tenant,
+            embedder: embedder.to_owned(),
+            rotation,
+            state: RwLock::new(State { slots, lists: None, read_to: 0, trained: 0, saved_to: 0 }),
+            reading: Mutex::new(()),
+        }
+    }
+
+    pub(super) fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the rows up to `newest` that are not in yet. `load` is asked first when nothing is in at all.
+    pub(super) fn catch_up(
+        &self,
+        read: &ReadTx<'_>,
+        newest: i64,
+        load: impl FnOnce() -> Result<Option<State>, StoreError>,
+    ) -> Result<(), StoreError> {
+        if self.state().read_to >= newest {
+            return Ok(());
+        }
+        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.state().read_to == 0 && let Some(loaded) = load()? {
+            *self.state_mut() = loaded;
+        }
+        let known = self.state().read_to;
+        if known >= newest {
+            return Ok(());
+        }
+        let mut page: Vec<(i64, Code)> = Vec::new();
+        read.for_each(
+            "SELECT seq, vector, vector_seq FROM memory_vectors
+             WHERE tenant_id = ?1 AND embedder = ?2 AND vector_seq > ?3 AND vector_seq <= ?4 ORDER BY vector_seq",
+            &values![&self.tenant, &self.embedder, known, newest],
+            |row| {
+                let seq = row.get(0)?;
+                match decoded(row.bytes(1)?, self.rotation.dimensions()) {
+                    Some(vector) => page.push((seq, self.rotation.code(&vector))),
+                    None => tracing::warn!(seq, "a stored vector is damaged and was left out"),
+                }
+                if page.len() == PAGE {
+                    self.state_mut().append(&mut page, row.get(2)?);
+                }
+                Ok(true)
+            },
+        )?;
+        self.state_mut().append(&mut page, newest);
+        Ok(())
+    }
+
+    /// Whether a loaded state fits the rows: no row is new among those it covers, and a sample has the same vectors.
+    /// Rows that were deleted since are taken out.
+    pub(super) fn fits(&self, read: &ReadTx<'_>, state: &mut State) -> Result<bool, StoreError> {
+        let covered = "FROM memory_vectors WHERE tenant_id = ?1 AND embedder = ?2 AND vector_seq <= ?3";
+        let params = values![&self.tenant, &self.embedder, state.read_to];
+        let rows: i64 = read.query_one(&format!("SELECT count(*) {covered}"), &params, |row| row.get(0))?;
+        if rows as usize != state.slots.live() {
+            let there: HashSet<i64> =
+                read.query(&format!("SELECT seq {covered}"), &params, |row| row.get(0))?.into_iter().collect();
+            let seqs = (0..state.slots.len()).filter_map(|slot| state.slots.seq(slot));
+            let gone: Vec<i64> = seqs.filter(|seq| !there.contains(seq)).collect();
+            state.kill(&gone);
+        }
+        if rows as usize != state.slots.live() {
+            return Ok(false);
+        }
+        let slots = &state.slots;
+        // The newest tell most: a store that went back to a copy has others there.
+        let newest = (0..slots.len()).rev().take(ROWS);
+        let spread = (0..ROWS).map(|part| part * slots.len() / ROWS);
+        for slot in newest.chain(spread) {
+            let Some(seq) = slots.seq(slot) else { continue };
+            let sql = "SELECT vector FROM memory_vectors WHERE tenant_id = ?1 AND embedder = ?2 AND seq = ?3";
+            let found = read.query_optional(sql, &values![&self.tenant, &self.embedder, seq], |row| {
+                Ok(decoded(row.bytes(0)?, self.rotation.dimensions()))
+            })?;
+            let (bytes, scale) = slots.code(slot);
+            if found.flatten().map(|vector| self.rotation.code(&vector))
+                != Some(Code { bytes: bytes.to_vec(), scale })
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// How many of these memories have a vector.
+    pub(crate) fn known(&self, allowed: &Bits) -> usize {
+        self.state().slots.known(allowed)
+    }
+
+    /// The `take` allowed memories nearest to the query, with their cosines, best first. `newest` is the snapshot's.
+    pub(crate) fn search(
+        &self,
+        read: &ReadTx<'_>,
+        newest: i64,
+        query: &[f32],
+        allowed: &Bits,
+        take: usize,
+    ) -> Result<Vec<(f32, i64)>, StoreError> {
+        let turned = self.rotation.turn(query);
+        let asked = Asked { code: super::quantise::quantised(&turned), level: Level::best() };
+        loop {
+            // More than asked for, since bytes may put neighbours in another order.
+            let mut top = Top::new(take + take / 2 + 16);
+            let is_of_this_snapshot = {
+                let state = self.state();
+                state.nearest(&asked, &turned, allowed, &mut top);
+                state.read_to == newest
+            };
+            let candidates: Vec<i64> = top.into_sorted().into_iter().map(|(_, seq)| seq).collect();
+            let cosines = self.cosines(read, query, &candidates)?;
+            let gone: Vec<i64> = candidates.iter().copied().filter(|seq| !cosines.contains_key(seq)).collect();
+            // A row that this snapshot does not have may be newer than it; then it is not known to be gone.
+            if is_of_this_snapshot && !gone.is_empty() {
+                self.state_mut().kill(&gone);
+                if cosines.len() < take {
+                    continue;
+                }
+            }
+            let mut found: Vec<(f32, i64)> = cosines.into_iter().map(|(seq, cosine)| (cosine, seq)).collect();
+            found.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
+            found.truncate(take);
+            return Ok(found);
+        }
+    }
+
+    /// The cosines of these memories in full precision, from their rows; memories without a usable row are left out.
+    pub(crate) fn cosines(
+        &self,
+        read: &ReadTx<'_>,
+        query: &[f32],
+        seqs: &[i64],
+    ) -> Result<HashMap<i64, f32>, StoreError> {
+        let places: Vec<String> = (2..2 + ROWS).map(|place| format!("?{place}")).collect();
+        // The embedder is compared here: as a condition it would lead the database to its index of all vectors.
+        let sql = format!(
+            "SELECT seq, vector, embedder FROM memory_vectors WHERE tenant_id = ?1 AND seq IN ({})",
+            places.join(", ")
+        );
+        let mut cosines = HashMap::with_capacity(seqs.len());
+        for group in seqs.chunks(ROWS) {
+            let mut params: Vec<Value> = values![&self.tenant].into();
+            params.extend(group.iter().map(|seq| Value::from(*seq)));
+            // One statement for every number of rows; no memory has this number.
+            params.resize(1 + ROWS, Value::from(-1_i64));
+            read.for_each(&sql, &params, |row| {
+                if row.text(2)? == self.embedder
+                    && let Some(vector) = decoded(row.bytes(1)?, self.rotation.dimensions())
+                {
+                    cosines.insert(row.get(0)?, dot(query, &vector));
+                }
+                Ok(true)
+            })?;
+        }
+        Ok(cosines)
+    }
+}
+
+impl State {
+    pub(super) fn bytes(&self) -> usize {
+        self.slots.bytes() + self.lists.as_ref().map_or(0, Lists::bytes)
+    }
+
+    fn append(&mut self, page: &mut Vec<(i64, Code)>, read_to: i64) {
+        for (seq, code) in page.drain(..) {
+            let replaced = self.slots.put(seq, &code.bytes, code.scale);
+            if let (Some(slot), Some(lists)) = (replaced, &mut self.lists) {
+                lists.kill(slot);
+            }
+        }
+        self.read_to = self.read_to.max(read_to);
+    }
+
+    fn kill(&mut self, seqs: &[i64]) {
+        for seq in seqs {
+            if let (Some(slot), Some(lists)) = (self.slots.kill(*seq), &mut self.lists) {
+                lists.kill(slot);
+            }
+        }
+    }
+
+    fn nearest(&self, asked: &Asked, turned: &[f32], allowed: &Bits, top: &mut Top) {
+        if allowed.len() <= LOOK_UP_MAX && allowed.len() < self.slots.len() / 4 {
+            self.slots.look_up(asked, allowed, top);
+            return;
+        }
+        let mut from = 0;
+        if let Some(lists) = &self.lists {
+            lists.search(&self.slots, asked, turned, allowed, top);
+            from = lists.covered();
+        }
+        self.slots.scan(asked, from, allowed, top);
+    }
+}
