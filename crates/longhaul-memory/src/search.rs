@@ -9,8 +9,7 @@ use longhaul_core::{Scope, TimeMs};
 use longhaul_store::{ReadTx, StoreError, values};
 
 use crate::{
-    Explain, Hit, Kind, Memory, MemoryError, Mode, Query, Recall,
-    embed,
+    Explain, Hit, Kind, Memory, MemoryError, Mode, Query, Recall, embed,
     filter::Filter,
     fusion::{self, Scale},
     item::{HITS_MAX, field},

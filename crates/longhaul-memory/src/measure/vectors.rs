@@ -157,11 +157,7 @@ impl Bench {
     }
 
     /// 1,000 single writes a second until told to stop; gives the rate that was reached.
-    fn writer(
-        &self,
-        first: usize,
-        stop: Arc<AtomicBool>,
-    ) -> impl Future<Output = Result<u64, MemoryError>> + use<> {
+    fn writer(&self, first: usize, stop: Arc<AtomicBool>) -> impl Future<Output = Result<u64, MemoryError>> + use<> {
         let (vectors, tenant, store) = (self.settings.vectors.clone(), self.tenant.clone(), self.store.clone());
         async move {
             let started = Instant::now();
@@ -171,9 +167,8 @@ impl Bench {
                 ticks.tick().await;
                 for _ in 0..10 {
                     let (vectors, tenant) = (vectors.clone(), tenant.clone());
-                    let vector = move |tx: &mut Tx<'_>| {
-                        put(tx, &tenant, first + written + 1, &vectors[written % vectors.len()])
-                    };
+                    let vector =
+                        move |tx: &mut Tx<'_>| put(tx, &tenant, first + written + 1, &vectors[written % vectors.len()]);
                     store.write(vector).await?;
                     written += 1;
                 }

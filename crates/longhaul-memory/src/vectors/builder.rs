@@ -200,7 +200,13 @@ fn build(partition: &Partition, index_min: usize, is_stopped: &dyn Fn() -> bool)
 
 impl State {
     /// Puts in what was built from `before`, and brings it up to what has happened since.
-    fn adopt(&mut self, before: &super::slots::Slots, mut slots: super::slots::Slots, mut lists: Option<Lists>, is_sparse: bool) {
+    fn adopt(
+        &mut self,
+        before: &super::slots::Slots,
+        mut slots: super::slots::Slots,
+        mut lists: Option<Lists>,
+        is_sparse: bool,
+    ) {
         self.trained = slots.live();
         if is_sparse {
             // The slots have other numbers; the few that came or died since are brought over.
@@ -220,7 +226,13 @@ impl State {
             {
                 // Where it was replaced rather than deleted, its old slot is already dead.
                 let is_gone = self.slots.slot(seq).is_none();
-                let killed = if !is_sparse { Some(slot) } else if is_gone { slots.kill(seq) } else { None };
+                let killed = if !is_sparse {
+                    Some(slot)
+                } else if is_gone {
+                    slots.kill(seq)
+                } else {
+                    None
+                };
                 if let (Some(slot), Some(lists)) = (killed, &mut lists) {
                     lists.kill(slot);
                 }

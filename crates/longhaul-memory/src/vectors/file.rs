@@ -195,7 +195,13 @@ fn read(from: &mut Hashed<impl Read>, head: &Head, width: usize, last_seq: i64) 
             lists.push(&slots, &Sketch::in_list(&centres, list, &bytes, scale));
         }
     }
-    Ok(State { slots, lists: Some(lists), read_to: head.read_to, trained: head.trained as usize, saved_to: head.read_to })
+    Ok(State {
+        slots,
+        lists: Some(lists),
+        read_to: head.read_to,
+        trained: head.trained as usize,
+        saved_to: head.read_to,
+    })
 }
 
 fn unusable(problem: &'static str) -> io::Error {

@@ -88,7 +88,9 @@ impl Partition {
             return Ok(());
         }
         let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.state().read_to == 0 && let Some(loaded) = load()? {
+        if self.state().read_to == 0
+            && let Some(loaded) = load()?
+        {
             *self.state_mut() = loaded;
         }
         let known = self.state().read_to;
@@ -143,8 +145,7 @@ impl Partition {
                 Ok(decoded(row.bytes(0)?, self.rotation.dimensions()))
             })?;
             let (bytes, scale) = slots.code(slot);
-            if found.flatten().map(|vector| self.rotation.code(&vector))
-                != Some(Code { bytes: bytes.to_vec(), scale })
+            if found.flatten().map(|vector| self.rotation.code(&vector)) != Some(Code { bytes: bytes.to_vec(), scale })
             {
                 return Ok(false);
             }
