@@ -3,7 +3,6 @@
 
 use std::{path::Path, sync::Arc};
 
-use longhaul_core::{Rng, SeededRng};
 use longhaul_memory::measure::{self, VectorSettings};
 
 const DIMENSIONS: usize = 384;
@@ -34,13 +33,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn clustered(count: usize, clusters: usize, noise: f32) -> Vec<Vec<f32>> {
-    let rng = SeededRng::new(3);
-    let uniform = || (rng.next_u64() >> 40) as f32 / 8_388_608.0 - 1.0;
-    let normal = || 0.866 * (uniform() + uniform() + uniform() + uniform());
+    // xorshift (Marsaglia, 2003); each number gives four parts, whose sum is nearly normal.
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let parts = |bits: u64| (0..4).map(|part| (bits >> (16 * part) & 0xFFFF) as f32 / 32_768.0 - 1.0).sum::<f32>();
+    let mut normal = || 0.866 * parts(next());
     let centres: Vec<Vec<f32>> = (0..clusters).map(|_| unit((0..DIMENSIONS).map(|_| normal()).collect())).collect();
     let spread = noise / (DIMENSIONS as f32).sqrt();
-    let near = |_| {
-        let centre = &centres[rng.next_u64() as usize % clusters];
+    let near = |index: usize| {
+        let centre = &centres[index * 7919 % clusters];
         unit(centre.iter().map(|value| value + spread * normal()).collect())
     };
     (0..count).map(near).collect()

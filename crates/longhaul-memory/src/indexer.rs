@@ -104,13 +104,23 @@ impl Memory {
         let mut after = 0;
         loop {
             let page = self.pending(tenant, embedder, after).await?;
-            let Some(last) = page.last() else { return Ok(()) };
+            let Some(last) = page.last() else {
+                return if after == 0 { Ok(()) } else { self.read_vectors(tenant, embedder).await };
+            };
             after = last.seq;
             let (done, failed) = embed_page(embedder, page).await?;
             indexed.failed += failed;
             let (tenant, id) = (tenant.clone(), embedder.id().to_owned());
             indexed.embedded += self.shared.store.write(move |tx| keep(tx, &tenant, &id, &done)).await?;
         }
+    }
+
+    /// Reads what was embedded, so that the next search need not.
+    async fn read_vectors(&self, tenant: &TenantId, embedder: &dyn Embedder) -> Result<(), MemoryError> {
+        let (shared, tenant) = (self.shared.clone(), tenant.clone());
+        let (id, dimensions) = (embedder.id().to_owned(), embedder.dimensions());
+        let current = move |read: &ReadTx<'_>| shared.cache.current(read, &tenant, &id, dimensions).map(drop);
+        Ok(self.shared.store.read(current).await?)
     }
 
     async fn pending(

@@ -216,8 +216,9 @@ impl Bench {
         let nearest = |query: &Vec<f32>| {
             let cosine = |seq: i64| vectors::dot(query, &self.settings.vectors[seq as usize - 1]);
             let mut all: Vec<(f32, i64)> = allowed.iter().map(|seq| (cosine(seq), seq)).collect();
-            all.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
-            all.into_iter().take(self.settings.k).map(|(_, seq)| seq).collect()
+            let take = self.settings.k.min(all.len() - 1);
+            all.select_nth_unstable_by(take, |a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
+            all[..take].iter().map(|(_, seq)| *seq).collect()
         };
         self.settings.queries.iter().map(nearest).collect()
     }

@@ -20,10 +20,12 @@ use super::{
     top::Top,
 };
 
-/// Fewest vectors that a search looks at, by their sketches.
-const SEEN_MIN: usize = 40_000;
-/// Standard deviations an estimate may be off before a vector is missed.
-const DEVIATIONS: f32 = 2.5;
+/// Fewest allowed vectors that a search looks at by their sketches, and the least part of all. Real sentences lie
+/// in no clear groups: looking at 40 % of them gives a recall of 0.987, at half more than 0.99.
+const SEEN_MIN: usize = 100_000;
+const SEEN_PART: usize = 2;
+/// Standard deviations an estimate may be off before a vector is missed; beyond 1.8 recall did not grow.
+const DEVIATIONS: f32 = 2.0;
 
 /// A vector's place in the index, computed without a lock.
 #[derive(Debug)]
@@ -127,11 +129,21 @@ impl Lists {
         let distance = |list: usize| (1.0 - 2.0 * products.real[list] + self.centres.centre(list).2).max(0.0);
         let mut order: Vec<(f32, usize)> = (0..self.lists.len()).map(|list| (distance(list), list)).collect();
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        let (mut seen, mut sums) = (0, Vec::new());
+        let enough = SEEN_MIN.max(slots.live() / SEEN_PART);
+        // With most allowed, counting them would take longer than it could save.
+        let is_counted = allowed.len() < slots.live() / 2;
+        let (mut seen, mut sums, mut bounds) = (0, Vec::new(), Vec::new());
         for (distance, list) in order {
-            let slack = DEVIATIONS * distance.sqrt();
-            seen += self.lists[list].search(slots, asked, &planes, products.real[list], slack, allowed, top, &mut sums);
-            if seen >= SEEN_MIN {
+            let (centre, slack, list) = (products.real[list], DEVIATIONS * distance.sqrt(), &self.lists[list]);
+            list.bounds(asked, &planes, centre, slack, &mut sums, &mut bounds);
+            for (place, bound) in bounds.iter().enumerate() {
+                if *bound >= top.floor() && allowed.has(list.seqs[place]) {
+                    top.add(slots.cosine(asked, list.slots[place] as usize), list.seqs[place]);
+                }
+            }
+            seen +=
+                if is_counted { list.seqs.iter().filter(|seq| allowed.has(**seq)).count() } else { list.seqs.len() };
+            if seen >= enough {
                 break;
             }
         }
@@ -139,35 +151,24 @@ impl Lists {
 }
 
 impl List {
-    /// Gives the number of allowed vectors.
-    #[expect(clippy::too_many_arguments, reason = "one inner loop, called from one place")]
-    fn search(
+    /// The greatest cosine that each sketch makes likely.
+    fn bounds(
         &self,
-        slots: &Slots,
         asked: &Asked,
         planes: &Planes,
         centre: f32,
         slack: f32,
-        allowed: &Bits,
-        top: &mut Top,
         sums: &mut Vec<i32>,
-    ) -> usize {
+        bounds: &mut Vec<f32>,
+    ) {
         sums.resize(self.seqs.len().next_multiple_of(LANES), 0);
         kernels::sketch_sums(asked.level, &planes.words, &self.blocks, sums);
-        let mut seen = 0;
-        for (place, sum) in sums.iter().take(self.seqs.len()).enumerate() {
-            let seq = self.seqs[place];
-            if !allowed.has(seq) {
-                continue;
-            }
-            seen += 1;
-            let signed = planes.step * (2 * sum - planes.total) as f32;
-            let estimate = centre + self.bases[place] + self.factors[place] * signed;
-            if estimate + slack * self.deviations[place] >= top.floor() {
-                top.add(slots.cosine(asked, self.slots[place] as usize), seq);
-            }
-        }
-        seen
+        let estimates = sums.iter().zip(&self.bases).zip(&self.factors).zip(&self.deviations);
+        bounds.clear();
+        bounds.extend(estimates.map(|(((sum, base), factor), deviation)| {
+            let signed = planes.step * sum.wrapping_mul(2).wrapping_sub(planes.total) as f32;
+            centre + base + factor * signed + slack * deviation
+        }));
     }
 }
 
