@@ -4,8 +4,6 @@
 //! know to be there. Each such call is behind the detection of exactly those instructions. The loops themselves are
 //! plain safe Rust, written so that the compiler turns them into vector instructions; every level runs the same source,
 //! so all levels give the same integers. On aarch64, NEON is part of the baseline and the portable level uses it.
-//!
-//! Measured on 384 dimensions: 2.6 to 4 times the speed of the portable level with AVX2, more with AVX-512.
 
 use std::sync::OnceLock;
 
