@@ -3,10 +3,10 @@
 //! Searching is `search`'s and embedding `indexer`'s business. Invariant: a row and its keywords are written by one
 //! transaction, the caller's; reading never writes (invariant 9).
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use longhaul_core::{MemoryId, Scope, TimeMs};
-use longhaul_store::{ReadTx, Row, Store, StoreError, Tx, values};
+use longhaul_store::{Place, ReadTx, Row, Store, StoreError, Tx, values};
 use tokio::sync::Notify;
 
 use crate::{Embedder, Item, Kind, MemoryError, NewMemory, Prepared, Source, keyword, schema, vectors::Cache};
@@ -33,7 +33,7 @@ impl Memory {
     /// Memory over a store opened with [`crate::MIGRATIONS`]. Without an embedder it is searched by words alone.
     #[must_use]
     pub fn new(store: Store, embedder: Option<Arc<dyn Embedder>>) -> Self {
-        let cache = Cache::new(CACHE_BYTES_MAX, store.dir().join("indexes"));
+        let cache = Cache::new(CACHE_BYTES_MAX, index_dir(store.place()));
         Self { shared: Arc::new(Shared { store, embedder, cache, wake: Notify::new() }) }
     }
 
@@ -127,6 +127,14 @@ impl Memory {
             )?;
         }
         Ok(true)
+    }
+}
+
+/// Where this machine keeps what is derived from the store's rows; nowhere for a store that outlives nothing.
+fn index_dir(place: &Place) -> Option<PathBuf> {
+    match place {
+        Place::Folder(dir) | Place::Postgres { dir, .. } => Some(dir.join("indexes")),
+        Place::Memory => None,
     }
 }
 

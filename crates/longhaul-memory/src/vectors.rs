@@ -59,12 +59,12 @@ pub(crate) struct Current {
 }
 
 impl Cache {
-    /// Keeps its files in `dir`, which it makes when it first writes one.
-    pub(crate) fn new(bytes_max: usize, dir: PathBuf) -> Self {
+    /// Keeps its files in `dir`, which it makes when it first writes one; without, it keeps none.
+    pub(crate) fn new(bytes_max: usize, dir: Option<PathBuf>) -> Self {
         Self::with_index_from(bytes_max, dir, INDEX_MIN)
     }
 
-    fn with_index_from(bytes_max: usize, dir: PathBuf, index_min: usize) -> Self {
+    fn with_index_from(bytes_max: usize, dir: Option<PathBuf>, index_min: usize) -> Self {
         Self { tenants: Mutex::default(), bytes_max, builder: Builder::new(dir, index_min) }
     }
 
@@ -100,10 +100,10 @@ impl Cache {
         newest: i64,
         last_seq: i64,
     ) -> Result<Option<State>, StoreError> {
-        if newest < self.builder.index_min() as i64 {
+        let Some(dir) = self.builder.dir().filter(|_| newest >= self.builder.index_min() as i64) else {
             return Ok(None);
-        }
-        let mut state = match file::load(self.builder.dir(), partition, newest, last_seq) {
+        };
+        let mut state = match file::load(dir, partition, newest, last_seq) {
             Ok(Some(state)) => state,
             Ok(None) => return Ok(None),
             Err(error) => {

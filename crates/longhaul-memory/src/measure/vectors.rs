@@ -84,7 +84,7 @@ struct Bench {
 pub async fn vectors(dir: &Path, settings: VectorSettings) -> Result<VectorsMeasured, MemoryError> {
     let store = Store::open(StoreSettings::new(dir), Ambient::system(), &[MIGRATIONS]).await?;
     let tenant = Scope::single_user().tenant;
-    let new_cache = || Arc::new(Cache::new(1 << 40, dir.join("indexes")));
+    let new_cache = || Arc::new(Cache::new(1 << 40, Some(dir.join("indexes"))));
     let mut bench = Bench { store, cache: new_cache(), tenant, settings };
     let count = bench.settings.vectors.len();
     let everything = Arc::new(of_every(count, 1));

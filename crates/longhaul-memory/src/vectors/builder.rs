@@ -6,7 +6,7 @@
 
 use std::{
     collections::VecDeque,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -34,7 +34,7 @@ pub(super) struct Builder {
 
 #[derive(Debug)]
 struct Shared {
-    dir: PathBuf,
+    dir: Option<PathBuf>,
     index_min: usize,
     is_stopped: AtomicBool,
     queue: Mutex<Queue>,
@@ -76,13 +76,14 @@ impl State {
 }
 
 impl Builder {
-    pub(super) fn new(dir: PathBuf, index_min: usize) -> Self {
+    pub(super) fn new(dir: Option<PathBuf>, index_min: usize) -> Self {
         let queue = Mutex::default();
         Self { shared: Arc::new(Shared { dir, index_min, is_stopped: AtomicBool::new(false), queue }) }
     }
 
-    pub(super) fn dir(&self) -> &PathBuf {
-        &self.shared.dir
+    /// Where the files are, if there are any.
+    pub(super) fn dir(&self) -> Option<&Path> {
+        self.shared.dir.as_deref()
     }
 
     pub(super) fn index_min(&self) -> usize {
@@ -163,7 +164,7 @@ impl Shared {
                 Task::Merge => merge(partition),
                 Task::Save => {
                     let read_to = partition.state().read_to;
-                    if let Err(error) = file::save(&self.dir, partition) {
+                    if let Some(Err(error)) = self.dir.as_deref().map(|dir| file::save(dir, partition)) {
                         tracing::warn!(%error, "the vector index could not be saved and will be built again");
                     }
                     // A failure is tried again when there is more to save.

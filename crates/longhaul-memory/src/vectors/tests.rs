@@ -37,7 +37,7 @@ impl Place {
     }
 
     fn cache(&self) -> Arc<Cache> {
-        Arc::new(Cache::with_index_from(1 << 30, self.dir(), INDEX_MIN))
+        Arc::new(Cache::with_index_from(1 << 30, Some(self.dir()), INDEX_MIN))
     }
 
     fn dir(&self) -> PathBuf {
