@@ -112,11 +112,12 @@ impl Search {
         }
         let unembedded = vectors.as_ref().map_or(allowed.len(), |(_, leg)| allowed.len() - leg.known(&allowed));
         if let Some((vector, leg)) = &vectors {
-            let by_words: Vec<i64> = candidates.keys().copied().collect();
             for (cosine, seq) in leg.search(read, vector, &allowed, take)? {
                 let bm25 = scores.bm25.get(seq as usize).copied().unwrap_or(0.0);
                 candidates.entry(seq).or_insert(Legs { bm25, cosine: None }).cosine = Some(cosine);
             }
+            let by_words = candidates.iter().filter(|(_, legs)| legs.cosine.is_none());
+            let by_words: Vec<i64> = by_words.map(|(seq, _)| *seq).collect();
             for (seq, cosine) in leg.cosines(read, vector, &by_words)? {
                 if let Some(legs) = candidates.get_mut(&seq) {
                     legs.cosine = Some(cosine);

@@ -29,6 +29,8 @@ use super::{
 const LOOK_UP_MAX: usize = 16_000;
 /// Rows turned into codes between two takings of the lock.
 const PAGE: usize = 512;
+/// Candidates beyond those asked for, since bytes may put neighbours in another order; fewer where many are asked for.
+const SPARE: usize = 16;
 /// Vectors read by one statement.
 const ROWS: usize = 32;
 
@@ -170,8 +172,7 @@ impl Partition {
         let turned = self.rotation.turn(query);
         let asked = Asked { code: super::quantise::quantised(&turned), level: Level::best() };
         loop {
-            // More than asked for, since bytes may put neighbours in another order.
-            let mut top = Top::new(take + take / 2 + 16);
+            let mut top = Top::new(take + SPARE.saturating_sub(take / 4));
             let is_of_this_snapshot = {
                 let state = self.state();
                 state.nearest(&asked, &turned, allowed, &mut top);
