@@ -26,7 +26,7 @@ use super::{
 };
 
 /// Most allowed memories that are looked up one by one, and so exactly, instead of through the index.
-const LOOK_UP_MAX: usize = 16_000;
+const LOOK_UP_MAX: usize = 32_000;
 /// Rows turned into codes between two takings of the lock.
 const PAGE: usize = 512;
 /// Candidates beyond those asked for, since bytes may put neighbours in another order; fewer where many are asked for.
