@@ -24,6 +24,7 @@ const MAY_SLEEP: &[(&str, &str)] = &[
     ("crates/longhaul-durable/src/active.rs", "looks now and then whether another process wants a run to end"),
     ("crates/longhaul-durable/src/task.rs", "the pause before another attempt is the policy"),
     ("crates/longhaul-durable/tests/it/policies.rs", "attempts take longer or shorter than their limit of time"),
+    ("crates/longhaul-memory/src/measure/vectors.rs", "writes come at a stated rate"),
     ("crates/longhaul-model/src/cassette/server.rs", "a cassette states how long the service makes the client wait"),
     ("crates/longhaul-model/src/openai/mod.rs", "a busy service says when it wants to be asked again"),
     (
