@@ -5,14 +5,17 @@
 
 use longhaul_core::{EventDraft, Scope, ThreadId, TimeMs, limits::STEP_RESULT_BYTES_MAX};
 use longhaul_store::{StoreError, Tx};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::{
-    AnswerSchemaError, Continued, DurableError, GivenAnswer, Runtime, WaitId, WaitInfo, WaitStatus, answer_schema,
+    AnswerSchemaError, Continued, DurableError, GivenAnswer, Runtime, WaitId, WaitInfo, WaitKind, WaitStatus,
+    answer_schema,
     records::{
-        executions,
+        executions, family,
         waits::{self, Attempt},
     },
+    waking,
 };
 
 impl Runtime {
@@ -55,8 +58,13 @@ impl Runtime {
             let Some(execution) = executions::newest(tx, &scope, &thread)? else {
                 return Ok(Err(DurableError::WhichWait { thread, waits: Vec::new() }));
             };
-            let answered = waits::by_request(tx, &scope.tenant, &execution.id, &request_id)?;
-            let mut open = waits::open(tx, &scope.tenant, &execution.id)?;
+            let mut answered = None;
+            for member in family::members(tx, &scope.tenant, &execution.id)? {
+                answered = answered.or(waits::by_request(tx, &scope.tenant, &member, &request_id)?);
+            }
+            let mut open = family::open_waits(tx, &scope.tenant, &execution.id)?;
+            // Those end by themselves.
+            open.retain(|wait| wait.kind != WaitKind::Timer);
             let wait = match (answered, open.len()) {
                 (Some(wait), _) => wait.id,
                 (None, 1) => open.remove(0).id,
@@ -67,17 +75,25 @@ impl Runtime {
         written.await?
     }
 
-    /// The open waits of the thread's newest execution.
+    /// Like [`Self::continue_with`], where it is known of what type an answer must be: one that is no `T` is refused
+    /// with the path to the misfit. An answer that gets past the schema all the same is refused when the node reads it:
+    /// the wait is open again then.
     ///
     /// # Errors
-    /// [`DurableError::Store`].
-    pub async fn waits(&self, scope: &Scope, thread: &ThreadId) -> Result<Vec<WaitInfo>, DurableError> {
-        let (scope, thread) = (scope.clone(), thread.clone());
-        let read = self.store()?.read(move |read| match executions::newest(read, &scope, &thread)? {
-            Some(execution) => waits::open(read, &scope.tenant, &execution.id),
-            None => Ok(Vec::new()),
-        });
-        Ok(read.await.map_err(|error: StoreError| error)?)
+    /// Those of [`Self::continue_with`].
+    pub async fn continue_as<T: DeserializeOwned>(
+        &self,
+        scope: &Scope,
+        wait: &WaitId,
+        value: Value,
+        request_id: &str,
+        actor: &str,
+    ) -> Result<Continued, DurableError> {
+        let unfit = answer_schema::read::<T>(&value, "answer").err();
+        let answer =
+            GivenAnswer { wait: wait.clone(), value, request_id: request_id.to_owned(), actor: actor.to_owned() };
+        let scope = scope.clone();
+        self.store()?.write(move |tx| accept_if(tx, &scope, &answer, unfit)).await?
     }
 
     /// A wait, open or not.
@@ -104,16 +120,26 @@ pub(crate) fn accept(
     scope: &Scope,
     answer: &GivenAnswer,
 ) -> Result<Result<Continued, DurableError>, DurableError> {
+    accept_if(tx, scope, answer, None)
+}
+
+/// The same for an answer of which something may be wrong already.
+fn accept_if(
+    tx: &mut Tx<'_>,
+    scope: &Scope,
+    answer: &GivenAnswer,
+    unfit: Option<AnswerSchemaError>,
+) -> Result<Result<Continued, DurableError>, DurableError> {
     let (tenant, id) = (&scope.tenant, &answer.wait);
     let missing = || DurableError::NoWait { wait: id.clone() };
     let Some(mut wait) = waits::by_id(tx, tenant, id)? else { return Ok(Err(missing())) };
     let Some(execution) = executions::by_id(tx, scope, &wait.execution)? else { return Ok(Err(missing())) };
     if wait.status == WaitStatus::Waiting && wait.deadline_at.is_some_and(|deadline| deadline <= tx.now()) {
-        waits::expire(tx, tenant, &wait.execution)?;
+        waits::expire_one(tx, &execution.scope, &wait)?;
         wait = waits::by_id(tx, tenant, id)?.ok_or_else(missing)?;
     }
     if wait.status == WaitStatus::Waiting {
-        if let Err(source) = check(&wait, &answer.value) {
+        if let Err(source) = unfit.map_or(Ok(()), Err).and_then(|()| check(&wait, &answer.value)) {
             note(tx, scope, answer, "refused")?;
             return Ok(Err(DurableError::AnswerRefused { wait: id.clone(), source }));
         }
@@ -124,6 +150,7 @@ pub(crate) fn accept(
             let data = json!({ "wait": id, "name": wait.name, "actor": answer.actor });
             let draft = EventDraft::business("wait.answered", data);
             tx.append_event(&execution.scope, Some(&execution.id), Some(&wait.place.within()), draft)?;
+            waking::wake(tx, execution)?;
             return Ok(Ok(Continued::Accepted(wait)));
         }
     }
@@ -148,6 +175,10 @@ fn note(tx: &mut Tx<'_>, scope: &Scope, answer: &GivenAnswer, outcome: &str) -> 
 }
 
 fn check(wait: &WaitInfo, value: &Value) -> Result<(), AnswerSchemaError> {
+    if wait.kind == WaitKind::Timer {
+        let problem = "a timer ends by itself: cancel the execution if it is no longer wanted".to_owned();
+        return Err(AnswerSchemaError { path: "answer".to_owned(), problem });
+    }
     let bytes = value.to_string().len();
     if bytes > STEP_RESULT_BYTES_MAX {
         let problem = format!("takes {bytes} bytes, at most {STEP_RESULT_BYTES_MAX} are allowed");

@@ -8,9 +8,10 @@ use longhaul_store::{Lease, LeaseClaim, LeaseError, LeaseToken, Store, Tx, give_
 use serde_json::json;
 
 use crate::{
-    Continued, DurableError, Execution, GivenAnswer, Graph, GraphState, PendingEffect, Runtime, Status, answering,
+    Continued, DurableError, Execution, GivenAnswer, Graph, GraphState, PendingEffect, Runtime, Status, StepId,
+    answering, children,
     frame::{self, Beginning, Loaded},
-    records::{Pen, effects, executions, waits},
+    records::{Pen, effects, executions, family, waits},
 };
 
 /// What a run is to do, before anything is known.
@@ -22,6 +23,8 @@ pub(crate) struct Plan<S: GraphState> {
     thread: ThreadId,
     initial: S,
     answer: Option<GivenAnswer>,
+    /// The step of which the execution is the child.
+    pub(crate) parent_step: Option<StepId>,
 }
 
 /// What the transaction found.
@@ -32,6 +35,8 @@ pub(crate) enum Begun<S> {
     Cancelled,
     /// Somebody must first say what happened.
     NeedsReconcile(Vec<PendingEffect>),
+    /// It is a child that has come to its end before.
+    Finished(Box<Execution>),
     /// The answer was refused; that it was tried is noted.
     Refused(Box<DurableError>),
 }
@@ -53,6 +58,7 @@ impl<S: GraphState> Plan<S> {
             thread: thread.clone(),
             initial,
             answer,
+            parent_step: None,
         }
     }
 
@@ -60,7 +66,10 @@ impl<S: GraphState> Plan<S> {
     pub(crate) async fn begin(self, store: &Store) -> Result<(Lease, Begun<S>), DurableError> {
         let claim = LeaseClaim::lock(store, &self.scope.scope, &self.thread).await?;
         // An execution may have to be made; its first row is prepared outside the transaction.
-        let id = ExecutionId::from_body(&self.ambient.ids.body());
+        let id = match &self.parent_step {
+            Some(step) => children::id_of(step),
+            None => ExecutionId::from_body(&self.ambient.ids.body()),
+        };
         let written = store.write(move |tx| {
             let token = claim.take(tx, self.lease_ttl).map_err(from_lease)?;
             let begun = self.begin_in(tx, &token, id)?;
@@ -76,13 +85,30 @@ impl<S: GraphState> Plan<S> {
     fn begin_in(self, tx: &mut Tx<'_>, token: &LeaseToken, id: ExecutionId) -> Result<Begun<S>, DurableError> {
         let newest = executions::newest(tx, &self.scope.scope, &self.thread)?;
         if let Some(answer) = &self.answer {
-            let wait = waits::by_id(tx, &self.scope.scope.tenant, &answer.wait)?;
-            if wait.is_none_or(|wait| newest.as_ref().is_none_or(|newest| newest.id != wait.execution)) {
+            let tenant = &self.scope.scope.tenant;
+            let family = match &newest {
+                Some(newest) => family::members(tx, tenant, &newest.id)?,
+                None => Vec::new(),
+            };
+            let wait = waits::by_id(tx, tenant, &answer.wait)?;
+            if wait.is_none_or(|wait| !family.contains(&wait.execution)) {
                 return Ok(Begun::Refused(Box::new(DurableError::NoWait { wait: answer.wait.clone() })));
             }
             let answered: Result<Continued, DurableError> = answering::accept(tx, &self.scope.scope, answer)?;
             if let Err(error) = answered {
                 return Ok(Begun::Refused(Box::new(error)));
+            }
+        }
+        if let Some(step) = &self.parent_step
+            && let Some(known) = &newest
+        {
+            let asked = step.to_string();
+            if known.parent_step.as_ref() != Some(&asked) {
+                let recorded = known.parent_step.clone().unwrap_or_default();
+                return Ok(Begun::Refused(Box::new(DurableError::AnotherChild { recorded, asked })));
+            }
+            if known.status.is_finished() {
+                return Ok(Begun::Finished(Box::new(known.clone())));
             }
         }
         match newest {
@@ -101,7 +127,10 @@ impl<S: GraphState> Plan<S> {
         let beginning = frame::begin(Some((&id, "")), &self.graph, self.initial, false)?;
         // The newest execution of a thread is the one that began last, also when the clock has been put back.
         let now = last.map_or(tx.now(), |last| tx.now().max(TimeMs(last.0 + 1)));
-        let execution = new_execution(&self.graph, id, &self.scope, &self.thread, now);
+        let execution = Execution {
+            parent_step: self.parent_step.as_ref().map(ToString::to_string),
+            ..new_execution(&self.graph, id, &self.scope, &self.thread, now)
+        };
         let pen = Pen::new(self.scope, execution.id.clone(), token.clone());
         executions::insert(tx, &execution)?;
         if let Some(row) = &beginning.row {
@@ -116,7 +145,7 @@ impl<S: GraphState> Plan<S> {
     fn resume(self, tx: &mut Tx<'_>, token: &LeaseToken, execution: Execution) -> Result<Begun<S>, DurableError> {
         let pen = Pen::new(execution.scope.clone(), execution.id.clone(), token.clone());
         if execution.cancel.is_some() {
-            pen.cancel_waits(tx)?;
+            pen.end_family(tx, Status::Cancelled)?;
             pen.set_status(tx, Status::Cancelled, None, "execution.cancelled", 0)?;
             return Ok(Begun::Cancelled);
         }
@@ -135,7 +164,7 @@ impl<S: GraphState> Plan<S> {
             }
             return Ok(Begun::NeedsReconcile(pending));
         }
-        waits::expire(tx, pen.tenant(), pen.execution())?;
+        waits::expire(tx, pen.scope(), pen.execution())?;
         let loaded = Loaded::read(tx, &pen, "", false)?;
         let superstep = loaded.log.rows.last().map_or(0, |row| row.superstep);
         pen.set_status(tx, Status::Running, None, "execution.resumed", superstep)?;

@@ -42,7 +42,7 @@ impl Runtime {
             let now = executions::by_id(tx, &of, &execution.id)?;
             if now.is_some_and(|now| !now.status.is_finished()) {
                 let pen = Pen::new(execution.scope, execution.id, token.clone());
-                pen.cancel_waits(tx)?;
+                pen.end_family(tx, Status::Cancelled)?;
                 pen.set_status(tx, Status::Cancelled, None, "execution.cancelled", 0)?;
             }
             give_back(tx, &token)?;

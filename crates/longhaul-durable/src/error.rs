@@ -150,8 +150,45 @@ pub enum NodeError {
         /// The wait.
         wait: WaitId,
     },
-    /// A wait was declared with a schema outside the supported subset.
-    #[error("the schema of the wait {name:?} cannot be used")]
+    /// The answer fits the wait's schema and cannot be read as what the node asks for. The wait is open again.
+    #[error("the answer to {wait} is not what the node asks for: answer again")]
+    AnswerUnfit {
+        /// The wait.
+        wait: WaitId,
+        /// Where and why.
+        #[source]
+        source: AnswerSchemaError,
+    },
+    /// A node of a child execution did not finish.
+    #[error("the node {node} of the child {step} failed in superstep {superstep}")]
+    Child {
+        /// The step that runs the child.
+        step: Box<StepId>,
+        /// The node inside.
+        node: String,
+        /// Its superstep there.
+        superstep: u64,
+        /// Why.
+        #[source]
+        source: Arc<NodeError>,
+    },
+    /// Somebody cancelled a child execution, or gave it up.
+    #[error("the child {step} was cancelled")]
+    ChildCancelled {
+        /// The step that runs the child.
+        step: Box<StepId>,
+    },
+    /// A child execution could not be begun or gone on with.
+    #[error("the child {step} cannot be run")]
+    ChildRun {
+        /// The step that runs the child.
+        step: Box<StepId>,
+        /// Why.
+        #[source]
+        source: Arc<DurableError>,
+    },
+    /// A wait was declared with a schema that is none, or with a default that does not fit it.
+    #[error("the schema or the default answer of the wait {name:?} cannot be used")]
     WaitSchema {
         /// The wait's name.
         name: String,
@@ -216,7 +253,9 @@ impl NodeError {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Step { .. } | Self::GaveUp { .. } | Self::TimedOut { .. } => true,
-            Self::Subgraph { source, .. } => source.may_pass(),
+            Self::Subgraph { source, .. } | Self::Child { source, .. } => source.may_pass(),
+            // Somebody else is at work on it.
+            Self::ChildRun { source, .. } => matches!(**source, DurableError::Lease(_)),
             Self::Replay { .. }
             | Self::ReplayShort { .. }
             | Self::Overlap { .. }
@@ -232,6 +271,8 @@ impl NodeError {
             | Self::Suspended
             | Self::WaitCancelled { .. }
             | Self::WaitSchema { .. }
+            | Self::AnswerUnfit { .. }
+            | Self::ChildCancelled { .. }
             | Self::Stopped
             | Self::NeedsReconcile { .. }
             | Self::Frame { .. }
@@ -375,6 +416,41 @@ pub enum DurableError {
         /// Where and why.
         #[source]
         source: AnswerSchemaError,
+    },
+    /// The token belongs to no wait, or no longer to one.
+    #[error("this token answers nothing: it was replaced, or never given out")]
+    NoToken,
+    /// The event's id was used for another event.
+    #[error("the event {event_id:?} was delivered before with another name, correlation or payload: use a new id")]
+    AnotherEvent {
+        /// The id.
+        event_id: String,
+    },
+    /// The thread has no unfinished execution.
+    #[error("nothing is unfinished on {thread}")]
+    NothingUnfinished {
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// What is to be added to an execution is too large.
+    #[error(
+        "the intervention takes {bytes} bytes, at most {bytes_max} are allowed: keep the content elsewhere and name it"
+    )]
+    InterventionTooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// A node asks for another child than it began at this place.
+    #[error(
+        "the child was begun as {recorded}, but the code now asks for {asked}: finish with the release that began it"
+    )]
+    AnotherChild {
+        /// The recorded step.
+        recorded: String,
+        /// The step asked for.
+        asked: String,
     },
     /// Nothing, or more than one thing, waits on the thread, so that it must be said which is meant.
     #[error("{} waits are open on {thread}: name the one that is meant", .waits.len())]

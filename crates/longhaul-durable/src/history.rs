@@ -237,7 +237,7 @@ impl Runtime {
             let pen = Pen::new(execution.scope, execution.id, lease.token().clone());
             let written = self.store()?.write(move |tx| {
                 pen.fenced(tx)?;
-                pen.cancel_waits(tx)?;
+                pen.end_family(tx, Status::Abandoned)?;
                 pen.set_status(tx, Status::Abandoned, None, "execution.abandoned", 0)
             });
             written.await?;

@@ -53,8 +53,10 @@ mod builder;
 mod cancelling;
 mod check;
 mod checkpoint;
+mod children;
 mod context;
 mod crew;
+mod delivering;
 #[doc(hidden)]
 pub mod derived;
 mod ending;
@@ -63,7 +65,9 @@ mod flow;
 mod frame;
 mod graph;
 mod history;
+mod intervening;
 mod limits;
+mod listing;
 mod machine;
 mod measure;
 mod mermaid;
@@ -82,17 +86,23 @@ mod state;
 mod step;
 mod superstep;
 mod task;
+mod timers;
 mod waits;
+mod waking;
+mod webhook;
 
 pub use answer_schema::AnswerSchemaError;
 pub use builder::GraphBuilder;
 pub use check::GraphError;
 pub use context::NodeContext;
+pub use delivering::Delivered;
 pub use error::{DurableError, NodeError};
 pub use flow::{Flow, Input, Planned, Route, Send};
 pub use graph::{Graph, MigrateFrom, MissingResource};
 pub use history::{Checkpoint, Settlement};
+pub use intervening::{INTERVENTION_BYTES_MAX, Intervention, InterventionId, InterventionIdError};
 pub use limits::LimitError;
+pub use listing::WaitFilter;
 pub use longhaul_durable_macros::GraphState;
 pub use machine::{Action, Finished, Position, RouteError, Routes, Signals, close, plan, start};
 pub use policy::{CacheKey, NodePolicy, Retry};
@@ -108,7 +118,10 @@ pub use schema::MIGRATIONS;
 pub use shape::{Child, END, NodeShape, START, Shape, Way, Ways};
 pub use state::{ConflictError, Field, GraphState, Reducer};
 pub use step::{Effect, Probed, StepError, StepId, StepIdError};
+pub use timers::{Deadlines, Fired, Ready};
 pub use waits::{Answer, Continued, GivenAnswer, Wait, WaitId, WaitIdError, WaitInfo, WaitKind, WaitStatus};
+pub use waking::READY;
+pub use webhook::{WaitToken, WaitTokenError};
 
 /// The guide's pages, so that what they show is compiled.
 #[cfg(doctest)]

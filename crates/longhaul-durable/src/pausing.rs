@@ -21,15 +21,17 @@ use crate::{
 pub(crate) enum Unanswered {
     /// Declared in this run.
     New(Box<NewWait>),
-    /// Noted before and not answered when this run began.
+    /// Noted before and not answered when this run began; of a child, too.
     Known(WaitId),
+    /// Answered with something that the node cannot read: it is to be asked again.
+    Unfit { wait: WaitId, problem: String },
 }
 
 impl Unanswered {
     pub(crate) fn id(&self) -> &WaitId {
         match self {
             Self::New(wait) => &wait.id,
-            Self::Known(id) => id,
+            Self::Known(id) | Self::Unfit { wait: id, .. } => id,
         }
     }
 }
@@ -41,7 +43,8 @@ impl NodeContext {
     /// the answer is returned here.
     ///
     /// # Errors
-    /// [`NodeError::Suspended`]; [`NodeError::Result`] when the answer is no `T`, [`NodeError::WaitSchema`],
+    /// [`NodeError::Suspended`]; [`NodeError::AnswerUnfit`] when the answer is no `T`: the wait is open again then;
+    /// [`NodeError::WaitSchema`],
     /// [`NodeError::WaitCancelled`], [`NodeError::Replay`] when something else was recorded here.
     pub async fn pause_for<T: DeserializeOwned + Send>(&self, wait: Wait) -> Result<Answer<T>, NodeError> {
         let mut answers = self.pause(vec![wait]).map_err(|error| self.fatal(error))?;
@@ -81,7 +84,7 @@ impl NodeContext {
                     }
                 }
                 Some(other) => return Err(self.another(&step, other)),
-                None => missing.push(Unanswered::New(Box::new(self.declare(&step, wait)?))),
+                None => missing.push(Unanswered::New(Box::new(self.declare::<T>(&step, wait)?))),
             }
         }
         if missing.is_empty() {
@@ -92,10 +95,17 @@ impl NodeContext {
         Err(NodeError::Suspended)
     }
 
-    fn declare(&self, step: &StepId, wait: Wait) -> Result<NewWait, NodeError> {
+    fn declare<T: DeserializeOwned>(&self, step: &StepId, wait: Wait) -> Result<NewWait, NodeError> {
+        let unfit = |source| NodeError::WaitSchema { name: wait.name.clone(), source };
         if let Some(schema) = &wait.schema {
-            answer_schema::check_schema(schema, "schema")
-                .map_err(|source| NodeError::WaitSchema { name: wait.name.clone(), source })?;
+            answer_schema::check_schema(schema, "schema").map_err(unfit)?;
+        }
+        if let Some(default) = &wait.default {
+            answer_schema::read::<T>(default, "default").map_err(unfit)?;
+            wait.schema
+                .as_ref()
+                .map_or(Ok(()), |schema| answer_schema::check(schema, default, "default"))
+                .map_err(unfit)?;
         }
         let id = WaitId::from_body(&self.0.run.ambient.ids.body());
         Ok(NewWait { id, place: self.0.place.clone(), ordinal: step.ordinal, wait })
@@ -116,8 +126,11 @@ impl NodeContext {
             WaitStatus::Expired => Answer::Expired { default: read(&wait.value)? },
             WaitStatus::Answered => {
                 // An answer is always a value; `null` stands for nothing.
-                let value = T::deserialize(wait.value.as_ref().unwrap_or(&Value::Null))
-                    .map_err(|source| NodeError::Result { step: Box::new(step.clone()), source: Arc::new(source) })?;
+                let value = wait.value.as_ref().unwrap_or(&Value::Null);
+                let value = answer_schema::read(value, "answer").map_err(|source| {
+                    self.add_waits([Unanswered::Unfit { wait: wait.id.clone(), problem: source.to_string() }]);
+                    NodeError::AnswerUnfit { wait: wait.id.clone(), source }
+                })?;
                 Answer::Given {
                     value,
                     actor: wait.actor.clone().unwrap_or_default(),

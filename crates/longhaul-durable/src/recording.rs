@@ -185,7 +185,7 @@ impl NodeContext {
         }
     }
 
-    fn replay<T: DeserializeOwned>(&self, step: StepId, recorded: &Recorded) -> Result<T, NodeError> {
+    pub(crate) fn replay<T: DeserializeOwned>(&self, step: StepId, recorded: &Recorded) -> Result<T, NodeError> {
         let Recorded::Step(recorded) = recorded else { return Err(self.another(&step, recorded)) };
         if recorded.name != step.name {
             return Err(self.another(&step, &Recorded::Step(recorded.clone())));

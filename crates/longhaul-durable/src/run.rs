@@ -8,7 +8,7 @@ use longhaul_store::{Store, StoreError, Tx};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::{News, Progress, Resources, records::Pen, records::Place};
+use crate::{News, Progress, Resources, Runtime, records::Pen, records::Place};
 
 /// One run of an execution.
 pub(crate) struct Run {
@@ -16,6 +16,8 @@ pub(crate) struct Run {
     pub(crate) execution: ExecutionId,
     pub(crate) thread: ThreadId,
     pub(crate) ambient: Ambient,
+    /// What runs it, for what it begins itself.
+    pub(crate) runtime: Runtime,
     /// Where it is recorded; nothing in a runtime that keeps nothing.
     pub(crate) journal: Option<Journal>,
     /// Ends the run at once.

@@ -11,13 +11,15 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    DurableError, GivenAnswer, Graph, GraphState, NodeError, PendingEffect, Progress, Resources, WaitInfo,
+    DurableError, GivenAnswer, Graph, GraphState, NodeError, PendingEffect, Progress, Resources, Status, WaitInfo,
     active::Active,
     beginning::{Begun, Plan},
     checkpoint,
+    ending::Next,
     frame::{self, Beginning, Frame, How, Loaded, LoopEnd, Role},
     records::Pen,
     run::{Journal, Run},
+    timers,
 };
 
 /// How a run behaves.
@@ -33,6 +35,9 @@ pub struct RunOptions<S> {
     pub supersteps_max: u64,
     /// An answer for one of the thread's waits, accepted in the transaction with which the run begins.
     pub answer: Option<GivenAnswer>,
+    /// When there is nothing left but timers to wait for, waits for them and goes on, keeping the thread, instead of
+    /// ending with [`Outcome::Waiting`].
+    pub await_timers: bool,
 }
 
 /// A state at which a run ends.
@@ -46,6 +51,7 @@ impl<S> Default for RunOptions<S> {
             stop_when: None,
             supersteps_max: SUPERSTEPS_MAX,
             answer: None,
+            await_timers: false,
         }
     }
 }
@@ -178,7 +184,7 @@ impl Runtime {
         })
     }
 
-    async fn run_recorded<S: GraphState>(
+    pub(crate) async fn run_recorded<S: GraphState>(
         &self,
         store: &Store,
         graph: &Graph<S>,
@@ -191,6 +197,10 @@ impl Runtime {
             Begun::Running { pen, thread, loaded } => (pen, thread, loaded),
             Begun::Cancelled => return Ok(Outcome::Cancelled),
             Begun::NeedsReconcile(pending) => return Ok(Outcome::NeedsReconcile(pending)),
+            Begun::Finished(known) if known.status == Status::Completed => {
+                return Ok(Outcome::Completed(self.load(&known.scope.scope, &known.id, None).await?.state));
+            }
+            Begun::Finished(_) => return Ok(Outcome::Cancelled),
             Begun::Refused(error) => return Err(*error),
         };
         let outcome = Box::pin(self.drive(store, graph, pen, thread, *loaded, options)).await;
@@ -226,11 +236,15 @@ impl Runtime {
         loop {
             frame.stop_when = options.stop_when.clone();
             let end = frame.drive().await?;
-            match frame.end(&journal, &place, end).await? {
-                Some(outcome) => return outcome,
+            match frame.end(&journal, &place, end, options.await_timers).await? {
+                Next::Ended(outcome) => return outcome,
                 // An answer came while others of the superstep were still at work.
-                None => frame = frame.read_again(&journal).await?,
+                Next::Again => {}
+                Next::At(due) => {
+                    timers::until_or_asked(store, due, [place.cancel(), self.active.stopping()]).await;
+                }
             }
+            frame = frame.read_again(&journal).await?;
         }
     }
 
@@ -248,6 +262,7 @@ impl Runtime {
             execution,
             thread,
             ambient: self.ambient.clone(),
+            runtime: self.clone(),
             journal,
             cancel: place.cancel().clone(),
             stopping: self.active.stopping().clone(),

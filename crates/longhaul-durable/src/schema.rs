@@ -4,7 +4,7 @@
 use longhaul_store::Migrations;
 
 /// The migrations of this crate; give them to [`longhaul_store::Store::open`].
-pub const MIGRATIONS: Migrations = Migrations { component: "durable", steps: &[FIRST, SECOND] };
+pub const MIGRATIONS: Migrations = Migrations { component: "durable", steps: &[FIRST, SECOND, WAITS] };
 
 const FIRST: &str = "
 CREATE TABLE executions (
@@ -220,4 +220,49 @@ CREATE TABLE cache (
     PRIMARY KEY (tenant_id, cache_key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX cache_by_end ON cache (expires_at);
+";
+
+/// Children are found from their parents, waits from what was delivered for them or by the hash of their token, and
+/// interventions are kept with whom they have reached.
+const WAITS: &str = "
+ALTER TABLE executions ADD COLUMN parent_execution_id TEXT;
+CREATE INDEX executions_by_parent ON executions (tenant_id, parent_execution_id)
+    WHERE parent_execution_id IS NOT NULL;
+ALTER TABLE waits ADD COLUMN correlation TEXT NOT NULL DEFAULT '';
+ALTER TABLE waits ADD COLUMN token_hash BLOB;
+CREATE UNIQUE INDEX waits_by_token ON waits (token_hash) WHERE token_hash IS NOT NULL;
+CREATE INDEX waits_for_events ON waits (tenant_id, name, correlation) WHERE status = 'waiting';
+CREATE TABLE deliveries (
+    tenant_id TEXT NOT NULL,
+    user_id TEXT NOT NULL,
+    event_id TEXT NOT NULL,
+    v INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    correlation TEXT NOT NULL,
+    payload_digest BLOB NOT NULL,
+    waits TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, user_id, event_id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE interventions (
+    tenant_id TEXT NOT NULL,
+    execution_id TEXT NOT NULL,
+    intervention_id TEXT NOT NULL,
+    v INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    author TEXT NOT NULL,
+    note TEXT NOT NULL,
+    payload TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, execution_id, intervention_id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE interventions_seen (
+    tenant_id TEXT NOT NULL,
+    execution_id TEXT NOT NULL,
+    consumer TEXT NOT NULL,
+    intervention_id TEXT NOT NULL,
+    v INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, execution_id, consumer, intervention_id)
+) STRICT, WITHOUT ROWID;
 ";

@@ -5,7 +5,7 @@
 
 use std::{fmt, str::FromStr};
 
-use longhaul_core::{ExecutionId, TimeMs};
+use longhaul_core::{Digest, ExecutionId, TimeMs};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -109,6 +109,9 @@ pub struct Wait {
     pub(crate) schema: Option<Value>,
     pub(crate) deadline: Option<Deadline>,
     pub(crate) default: Option<Value>,
+    pub(crate) correlation: String,
+    /// Of the token by which a request may answer.
+    pub(crate) token_hash: Option<Digest>,
 }
 
 /// When a wait ends without an answer.
@@ -141,7 +144,16 @@ impl Wait {
     /// A wait of any kind. The name is 1 to 128 characters and, like a step's, the same on every replay.
     #[must_use]
     pub fn new(kind: WaitKind, name: &str) -> Self {
-        Self { kind, name: name.to_owned(), payload: Value::Null, schema: None, deadline: None, default: None }
+        Self {
+            kind,
+            name: name.to_owned(),
+            payload: Value::Null,
+            schema: None,
+            deadline: None,
+            default: None,
+            correlation: String::new(),
+            token_hash: None,
+        }
     }
 
     /// What whoever answers should know.
@@ -151,7 +163,14 @@ impl Wait {
         self
     }
 
-    /// The JSON Schema that an answer must fit, within the subset of [`crate::AnswerSchemaError`].
+    /// Which of the events of its name it waits for, as [`crate::Runtime::deliver`] is told: an order, a customer.
+    #[must_use]
+    pub fn correlation(mut self, correlation: &str) -> Self {
+        correlation.clone_into(&mut self.correlation);
+        self
+    }
+
+    /// The JSON Schema that an answer must fit: draft 2020-12 unless it names another, complete in itself.
     #[must_use]
     pub fn schema(mut self, schema: impl Into<Value>) -> Self {
         self.schema = Some(schema.into());
@@ -259,6 +278,8 @@ pub struct WaitInfo {
     pub payload: Value,
     /// What an answer must look like.
     pub schema: Option<Value>,
+    /// Which of the events of its name it waits for; empty if that was not said.
+    pub correlation: String,
     /// When it ends without an answer.
     pub deadline_at: Option<TimeMs>,
     /// How it is.
@@ -273,6 +294,14 @@ pub struct WaitInfo {
     pub answered_at: Option<TimeMs>,
     /// Since when it waits.
     pub created_at: TimeMs,
+}
+
+impl WaitInfo {
+    /// The first moment at which one of these waits ends by itself.
+    #[must_use]
+    pub fn next_due(waits: &[Self]) -> Option<TimeMs> {
+        waits.iter().filter_map(|wait| wait.deadline_at).min()
+    }
 }
 
 /// An answer to be accepted, as by [`crate::Runtime::continue_with`].

@@ -1,10 +1,11 @@
 //! The rows of executions.
 
-use longhaul_core::{Digest, EventDraft, ExecutionId, Scope, TaskScope, ThreadId, TimeMs};
+use longhaul_core::{Digest, EventDraft, ExecutionId, Scope, TaskScope, TenantId, ThreadId, TimeMs};
 use longhaul_store::{ReadTx, Row, StoreError, Tx, give_back, values};
 use serde_json::json;
 
 use super::{Pen, V};
+use crate::StepId;
 
 /// How an execution is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,6 +88,15 @@ pub struct Execution {
     pub closed_at: Option<TimeMs>,
 }
 
+impl Execution {
+    /// The execution that began it as its child.
+    #[must_use]
+    pub fn parent(&self) -> Option<ExecutionId> {
+        let step: StepId = self.parent_step.as_deref()?.parse().ok()?;
+        Some(step.execution)
+    }
+}
+
 /// Somebody's wish that an execution end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CancelRequest {
@@ -162,12 +172,25 @@ pub(crate) fn by_id(read: &ReadTx<'_>, scope: &Scope, id: &ExecutionId) -> Resul
     )
 }
 
+/// An execution of the tenant, whoever of its users it is of.
+pub(crate) fn of_tenant(
+    read: &ReadTx<'_>,
+    tenant: &TenantId,
+    id: &ExecutionId,
+) -> Result<Option<Execution>, StoreError> {
+    read.query_optional(
+        &format!("{EXECUTION} WHERE tenant_id = ?1 AND execution_id = ?2"),
+        &values![tenant, id],
+        execution,
+    )
+}
+
 pub(crate) fn insert(tx: &mut Tx<'_>, new: &Execution) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO executions (tenant_id, execution_id, user_id, session_id, task_id, trace_id, v, thread_id, graph,
              graph_version, fingerprint, state_version, status, error, forked_from, parent_step, started_at, updated_at,
-             closed_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
+             closed_at, parent_execution_id)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
         &values![
             &new.scope.scope.tenant,
             &new.id,
@@ -188,6 +211,7 @@ pub(crate) fn insert(tx: &mut Tx<'_>, new: &Execution) -> Result<(), StoreError>
             new.started_at,
             new.updated_at,
             new.closed_at,
+            new.parent().as_ref().map(ExecutionId::as_str),
         ],
     )
     .map(drop)

@@ -10,8 +10,11 @@ use longhaul_store::{LeaseToken, StoreError, Tx, Value, values};
 
 pub(crate) mod cache;
 pub(crate) mod checkpoints;
+pub(crate) mod deliveries;
 pub(crate) mod effects;
 pub(crate) mod executions;
+pub(crate) mod family;
+pub(crate) mod interventions;
 pub(crate) mod steps;
 pub(crate) mod tasks;
 pub(crate) mod waits;

@@ -1,6 +1,6 @@
 //! The rows of waits, and of every attempt to answer one.
 
-use longhaul_core::{Digest, EventDraft, ExecutionId, TenantId, TimeMs};
+use longhaul_core::{Digest, EventDraft, ExecutionId, TaskScope, TenantId, TimeMs};
 use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 use serde_json::{Value, json};
 
@@ -8,6 +8,7 @@ use super::{Pen, Place, V};
 use crate::{
     StepId,
     waits::{Deadline, Wait, WaitId, WaitInfo, WaitKind, WaitStatus},
+    waking,
 };
 
 /// A wait that a node has declared and nobody has noted yet.
@@ -20,7 +21,7 @@ pub(crate) struct NewWait {
 }
 
 const COLUMNS: &str = "SELECT wait_id, execution_id, ns, superstep, task, ordinal, node, kind, name, payload, schema,
-    deadline_at, status, value, request_id, actor, answered_at, created_at FROM waits";
+    deadline_at, status, value, request_id, actor, answered_at, created_at, correlation FROM waits";
 
 fn info(row: &Row<'_>) -> Result<WaitInfo, StoreError> {
     let unknown = |column: usize, expected: &'static str| StoreError::Column {
@@ -30,7 +31,7 @@ fn info(row: &Row<'_>) -> Result<WaitInfo, StoreError> {
     };
     let execution: ExecutionId = row.get(1)?;
     Ok(WaitInfo {
-        id: row.text(0)?.parse().map_err(|_| unknown(0, "the id of a wait"))?,
+        id: id_of(row, 0)?,
         place: StepId {
             execution: execution.clone(),
             ns: row.get(2)?,
@@ -52,6 +53,7 @@ fn info(row: &Row<'_>) -> Result<WaitInfo, StoreError> {
         actor: row.get(15)?,
         answered_at: row.get(16)?,
         created_at: row.get(17)?,
+        correlation: row.get(18)?,
     })
 }
 
@@ -66,8 +68,8 @@ impl Pen {
         });
         tx.execute(
             "INSERT INTO waits (tenant_id, wait_id, execution_id, ns, superstep, task, ordinal, v, node, kind, name,
-                 payload, schema, deadline_at, default_value, status, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 'waiting', ?16)",
+                 payload, schema, deadline_at, default_value, status, created_at, correlation, token_hash)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 'waiting', ?16, ?17, ?18)",
             &values![
                 self.tenant(),
                 id.as_str(),
@@ -84,9 +86,14 @@ impl Pen {
                 wait.schema.as_ref(),
                 deadline_at,
                 wait.default.as_ref(),
-                now
+                now,
+                &wait.correlation,
+                wait.token_hash.as_ref().map(|hash| &hash.as_bytes()[..])
             ],
         )?;
+        if deadline_at.is_some() {
+            tx.notify(waking::DUE, "")?;
+        }
         let data = json!({ "wait": id, "kind": wait.kind, "name": wait.name, "deadline_at": deadline_at });
         let draft = EventDraft::business("wait.opened", data);
         tx.append_event(self.scope(), Some(self.execution()), None, draft).map(drop)
@@ -104,13 +111,107 @@ impl Pen {
 }
 
 /// Ends the open waits of the execution whose deadline has passed; their declared default becomes their value.
-pub(crate) fn expire(tx: &mut Tx<'_>, tenant: &TenantId, execution: &ExecutionId) -> Result<u64, StoreError> {
+pub(crate) fn expire(tx: &mut Tx<'_>, scope: &TaskScope, execution: &ExecutionId) -> Result<(), StoreError> {
+    let due = select(
+        tx,
+        "tenant_id = ?1 AND execution_id = ?2 AND status = 'waiting' AND deadline_at <= ?3",
+        &values![&scope.scope.tenant, execution, tx.now()],
+    )?;
+    due.iter().try_for_each(|wait| expire_one(tx, scope, wait).map(drop))
+}
+
+/// Ends a wait whose deadline has passed, if it still waits; tells whether it did.
+pub(crate) fn expire_one(tx: &mut Tx<'_>, scope: &TaskScope, wait: &WaitInfo) -> Result<bool, StoreError> {
+    let now = tx.now();
+    let changed = tx.execute(
+        "UPDATE waits SET status = 'expired', value = default_value, answered_at = ?3
+         WHERE tenant_id = ?1 AND wait_id = ?2 AND status = 'waiting'",
+        &values![&scope.scope.tenant, wait.id.as_str(), now],
+    )?;
+    if changed == 1 {
+        let data = json!({ "wait": wait.id, "kind": wait.kind, "name": wait.name });
+        let draft = EventDraft::business("wait.expired", data);
+        tx.append_event(scope, Some(&wait.execution), Some(&wait.place.within()), draft)?;
+    }
+    Ok(changed == 1)
+}
+
+/// Ends an open wait to which nothing belongs any more.
+pub(crate) fn cancel_one(tx: &mut Tx<'_>, tenant: &TenantId, id: &WaitId) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(
-        "UPDATE waits SET status = 'expired', value = default_value, answered_at = ?3
-         WHERE tenant_id = ?1 AND execution_id = ?2 AND status = 'waiting' AND deadline_at <= ?3",
-        &values![tenant, execution, now],
+        "UPDATE waits SET status = 'cancelled', answered_at = ?3
+         WHERE tenant_id = ?1 AND wait_id = ?2 AND status = 'waiting'",
+        &values![tenant, id.as_str(), now],
     )
+    .map(drop)
+}
+
+/// Opens a wait again whose answer is not what its node can read; the attempt stays noted, as refused.
+pub(crate) fn reopen(tx: &mut Tx<'_>, scope: &TaskScope, id: &WaitId, problem: &str) -> Result<(), StoreError> {
+    let tenant = &scope.scope.tenant;
+    let Some(wait) = by_id(tx, tenant, id)?.filter(|wait| wait.status == WaitStatus::Answered) else { return Ok(()) };
+    tx.execute(
+        "UPDATE waits SET status = 'waiting', value = NULL, request_id = NULL, actor = NULL, answered_at = NULL
+         WHERE tenant_id = ?1 AND wait_id = ?2 AND status = 'answered'",
+        &values![tenant, id.as_str()],
+    )?;
+    let (request_id, actor) = (wait.request_id.unwrap_or_default(), wait.actor.unwrap_or_default());
+    let value = wait.value.unwrap_or(Value::Null);
+    let attempt = Attempt { wait: id, request_id: &request_id, actor: &actor, value: &value, outcome: "refused" };
+    note_attempt(tx, tenant, &attempt)?;
+    let draft = EventDraft::business("wait.reopened", json!({ "wait": id, "name": wait.name, "problem": problem }));
+    tx.append_event(scope, Some(&wait.execution), Some(&wait.place.within()), draft).map(drop)
+}
+
+/// Waits whose deadline has passed, whosesoever they are, the longest overdue first.
+pub(crate) fn due(read: &ReadTx<'_>, now: TimeMs, limit: u32) -> Result<Vec<(TenantId, WaitId)>, StoreError> {
+    read.query(
+        "SELECT tenant_id, wait_id FROM waits WHERE status = 'waiting' AND deadline_at <= ?1
+         ORDER BY deadline_at LIMIT ?2",
+        &values![now, limit],
+        |row| Ok((row.get(0)?, id_of(row, 1)?)),
+    )
+}
+
+/// The next deadline of all open waits.
+pub(crate) fn next_due(read: &ReadTx<'_>) -> Result<Option<TimeMs>, StoreError> {
+    read.query_one("SELECT MIN(deadline_at) FROM waits WHERE status = 'waiting'", &[], |row| row.get(0))
+}
+
+/// The wait whose token has this hash, and its tenant.
+pub(crate) fn by_token(read: &ReadTx<'_>, hash: &Digest) -> Result<Option<(TenantId, WaitId)>, StoreError> {
+    read.query_optional(
+        "SELECT tenant_id, wait_id FROM waits WHERE token_hash = ?1",
+        &values![&hash.as_bytes()[..]],
+        |row| Ok((row.get(0)?, id_of(row, 1)?)),
+    )
+}
+
+/// Gives an open wait another token, by its hash; tells whether it waits.
+pub(crate) fn set_token(tx: &mut Tx<'_>, tenant: &TenantId, id: &WaitId, hash: &Digest) -> Result<bool, StoreError> {
+    let changed = tx.execute(
+        "UPDATE waits SET token_hash = ?3 WHERE tenant_id = ?1 AND wait_id = ?2 AND status = 'waiting'",
+        &values![tenant, id.as_str(), &hash.as_bytes()[..]],
+    )?;
+    Ok(changed == 1)
+}
+
+fn id_of(row: &Row<'_>, column: usize) -> Result<WaitId, StoreError> {
+    row.text(column)?.parse().map_err(|_| StoreError::Column {
+        column,
+        expected: "the id of a wait",
+        found: row.get::<String>(column).unwrap_or_default(),
+    })
+}
+
+/// The waits for which this holds, which may end with an order.
+pub(crate) fn select(
+    read: &ReadTx<'_>,
+    condition: &str,
+    params: &[longhaul_store::Value],
+) -> Result<Vec<WaitInfo>, StoreError> {
+    read.query(&format!("{COLUMNS} WHERE {condition}"), params, info)
 }
 
 /// A wait by its id.

@@ -1,6 +1,8 @@
 //! Durable execution at its boundary: real stores, real crashes.
 
 #[cfg(test)]
+mod children;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod derive;
@@ -9,7 +11,13 @@ mod effects;
 #[cfg(test)]
 mod graphs;
 #[cfg(test)]
+mod ground;
+#[cfg(test)]
 mod history;
+#[cfg(test)]
+mod interventions;
+#[cfg(test)]
+mod outside;
 #[cfg(test)]
 mod parallel;
 #[cfg(test)]
@@ -19,6 +27,8 @@ mod random_graphs;
 #[cfg(test)]
 mod refused;
 #[cfg(test)]
+mod resumes;
+#[cfg(test)]
 mod runs;
 #[cfg(test)]
 mod steps;
@@ -26,5 +36,7 @@ mod steps;
 mod stored;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod timers;
 #[cfg(test)]
 mod waiting;

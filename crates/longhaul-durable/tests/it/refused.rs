@@ -131,3 +131,15 @@ fn a_setter_takes_only_what_its_field_holds() {
     assert!(with(".count(\"many\")").contains("expected `u64`, found `&str`"));
     assert!(with(".overwrite_count(1)").contains("no method named `overwrite_count`"));
 }
+
+#[test]
+fn an_intervention_cannot_be_made_into_an_answer() {
+    let with = |line: &str| {
+        errors(&format!(
+            "use longhaul_durable::{{GivenAnswer, Intervention, InterventionId, WaitId}};
+             fn name(note: InterventionId) -> WaitId {{ {line} }}"
+        ))
+    };
+    assert!(with("note").contains("expected `WaitId`, found `InterventionId`"));
+    assert!(with("note.into()").contains("the trait bound `WaitId: From<InterventionId>` is not satisfied"));
+}
