@@ -48,15 +48,19 @@ fn compile(schema: &Value, path: &str) -> Result<(Schemas, SchemaIndex), AnswerS
     compiler.use_loader(Box::new(Nothing));
     compiler.enable_format_assertions();
     let mut schemas = Schemas::new();
-    let compiled = compiler
-        .add_resource(ADDRESS, schema.clone())
-        .and_then(|()| compiler.compile(ADDRESS, &mut schemas))
-        .map_err(|error| match error {
-            CompileError::ValidationError { src, .. } => misfit(&src, path),
-            CompileError::LoadUrlError { src, .. } => wrong(path, src.to_string()),
-            other => wrong(path, other.to_string().replace(ADDRESS, "")),
-        })?;
+    compiler.add_resource(ADDRESS, schema.clone()).map_err(|error| unusable(&error, path))?;
+    let compiled = compiler.compile(ADDRESS, &mut schemas).map_err(|error| unusable(&error, path))?;
     Ok((schemas, compiled))
+}
+
+fn unusable(error: &CompileError, path: &str) -> AnswerSchemaError {
+    if let CompileError::ValidationError { src, .. } = error {
+        misfit(src, path)
+    } else if let CompileError::LoadUrlError { src, .. } = error {
+        wrong(path, src.to_string())
+    } else {
+        wrong(path, error.to_string().replace(ADDRESS, ""))
+    }
 }
 
 /// Checks an answer against a schema.

@@ -145,9 +145,11 @@ fn thread_of(step: &StepId) -> ThreadId {
 }
 
 fn in_child(step: &StepId, source: DurableError) -> NodeError {
-    match source {
-        DurableError::Store(error) => NodeError::Store(error),
-        DurableError::Draining => NodeError::Stopped,
-        source => NodeError::ChildRun { step: Box::new(step.clone()), source: Arc::new(source) },
+    if let DurableError::Store(error) = source {
+        return NodeError::Store(error);
     }
+    if let DurableError::Draining = source {
+        return NodeError::Stopped;
+    }
+    NodeError::ChildRun { step: Box::new(step.clone()), source: Arc::new(source) }
 }

@@ -118,9 +118,9 @@ pub use schema::MIGRATIONS;
 pub use shape::{Child, END, NodeShape, START, Shape, Way, Ways};
 pub use state::{ConflictError, Field, GraphState, Reducer};
 pub use step::{Effect, Probed, StepError, StepId, StepIdError};
-pub use timers::{Deadlines, Fired, Ready};
+pub use timers::{Deadlines, Fired};
 pub use waits::{Answer, Continued, GivenAnswer, Wait, WaitId, WaitIdError, WaitInfo, WaitKind, WaitStatus};
-pub use waking::READY;
+pub use waking::{READY, Ready};
 pub use webhook::{WaitToken, WaitTokenError};
 
 /// The guide's pages, so that what they show is compiled.

@@ -222,12 +222,14 @@ CREATE TABLE cache (
 CREATE INDEX cache_by_end ON cache (expires_at);
 ";
 
-/// Children are found from their parents, waits from what was delivered for them or by the hash of their token, and
+/// Children are found from their parents, executions of which a wait has ended by that, waits from what was delivered for them or by the hash of their token, and
 /// interventions are kept with whom they have reached.
 const WAITS: &str = "
 ALTER TABLE executions ADD COLUMN parent_execution_id TEXT;
 CREATE INDEX executions_by_parent ON executions (tenant_id, parent_execution_id)
     WHERE parent_execution_id IS NOT NULL;
+ALTER TABLE executions ADD COLUMN woken_at INTEGER;
+CREATE INDEX executions_woken ON executions (woken_at) WHERE woken_at IS NOT NULL;
 ALTER TABLE waits ADD COLUMN correlation TEXT NOT NULL DEFAULT '';
 ALTER TABLE waits ADD COLUMN token_hash BLOB;
 CREATE UNIQUE INDEX waits_by_token ON waits (token_hash) WHERE token_hash IS NOT NULL;

@@ -5,13 +5,13 @@
 
 use std::{future::Future, time::Duration};
 
-use longhaul_core::{ExecutionId, TaskScope, ThreadId, TimeMs};
+use longhaul_core::TimeMs;
 use longhaul_store::{Notices, Store, StoreError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    DurableError, NodeContext, NodeError, Runtime, Status, Wait, WaitKind,
+    DurableError, NodeContext, NodeError, Ready, Runtime, Status, Wait, WaitKind,
     records::{executions, waits},
     waking,
 };
@@ -59,19 +59,6 @@ impl NodeContext {
     }
 }
 
-/// A thread on which a run can go on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ready {
-    /// On whose behalf.
-    pub scope: TaskScope,
-    /// The thread.
-    pub thread: ThreadId,
-    /// Its execution.
-    pub execution: ExecutionId,
-    /// The name of its graph.
-    pub graph: String,
-}
-
 /// What [`Runtime::fire_due`] has done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fired {
@@ -109,12 +96,7 @@ impl Runtime {
                     ended += 1;
                     let root = waking::wake(tx, execution)?;
                     if root.status == Status::Waiting {
-                        ready.push(Ready {
-                            scope: root.scope,
-                            thread: root.thread,
-                            execution: root.id,
-                            graph: root.graph,
-                        });
+                        ready.push(Ready::from(root));
                     }
                 }
                 let more = due.len() == BATCH as usize;

@@ -217,6 +217,25 @@ pub(crate) fn insert(tx: &mut Tx<'_>, new: &Execution) -> Result<(), StoreError>
     .map(drop)
 }
 
+/// Notes that a wait of the execution, or of what it began, has ended.
+pub(crate) fn set_woken(tx: &mut Tx<'_>, execution: &Execution) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(
+        "UPDATE executions SET woken_at = ?3 WHERE tenant_id = ?1 AND execution_id = ?2 AND closed_at IS NULL",
+        &values![&execution.scope.scope.tenant, &execution.id, now],
+    )
+    .map(drop)
+}
+
+/// Executions that wait and of which a wait has ended since, whosesoever they are, the longest woken first.
+pub(crate) fn woken(read: &ReadTx<'_>, limit: u32) -> Result<Vec<Execution>, StoreError> {
+    read.query(
+        &format!("{EXECUTION} WHERE woken_at IS NOT NULL AND status = 'waiting' ORDER BY woken_at LIMIT ?1"),
+        &values![limit],
+        execution,
+    )
+}
+
 /// Notes that somebody wants the execution's end; tells whether it was unfinished. The first request stays.
 pub(crate) fn request_cancel(
     tx: &mut Tx<'_>,
@@ -263,10 +282,13 @@ impl Pen {
     ) -> Result<(), StoreError> {
         let now = tx.now();
         let closed = status.is_finished().then_some(now);
+        // A run that begins reads all answers that are there; what has ended needs none.
+        let reads_answers = status == Status::Running || status.is_finished();
         tx.execute(
-            "UPDATE executions SET status = ?3, error = ?4, updated_at = ?5, closed_at = ?6
+            "UPDATE executions SET status = ?3, error = ?4, updated_at = ?5, closed_at = ?6,
+                 woken_at = CASE WHEN ?7 = 1 THEN NULL ELSE woken_at END
              WHERE tenant_id = ?1 AND execution_id = ?2",
-            &values![self.tenant(), self.execution(), status.as_str(), error, now, closed],
+            &values![self.tenant(), self.execution(), status.as_str(), error, now, closed, reads_answers],
         )?;
         let data = match error {
             Some(error) => json!({ "superstep": superstep, "error": error }),

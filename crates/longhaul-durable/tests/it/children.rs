@@ -131,7 +131,11 @@ async fn a_child_waits_where_its_parent_waits(ground: Ground) {
 
     let other = ground.world().await;
     other.runtime.continue_with(&scope().scope, &asked[1].id, json!("yes"), "req-b", "ada").await.unwrap();
+    // It is the outermost thread that can go on.
+    let ready = world.runtime.ready(10).await.unwrap();
+    assert_eq!(ready.iter().map(|ready| &ready.thread).collect::<Vec<_>>(), [&thread()]);
     let left = waits(world.run(&graph).await);
+    assert_eq!(world.runtime.ready(10).await.unwrap(), []);
     assert_eq!(left, asked[..1]);
     other.runtime.continue_thread(&scope().scope, &thread(), json!("no"), "req-a", "ada").await.unwrap();
     let end = completed(world.run(&graph).await);

@@ -173,11 +173,8 @@ async fn an_answer_of_another_type_is_refused_and_changes_nothing(ground: Ground
     let (id, wrong) = (&asked[0].id, json!({ "amounts": [1, "two"] }));
     // Where the type is known, at once; otherwise when the node reads it. In both cases it still waits.
     let refused = world.runtime.continue_as::<Decision>(&scope().scope, id, wrong.clone(), "req-1", "ada").await;
-    let path = |error: &DurableError| match error {
-        DurableError::AnswerRefused { source, .. } => source.path.clone(),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(path(&refused.unwrap_err()), "answer.amounts[1]");
+    let Err(DurableError::AnswerRefused { source, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(source.path, "answer.amounts[1]");
     assert_eq!(waits(world.run(&graph).await), asked);
     world.runtime.continue_with(&scope().scope, id, wrong, "req-2", "ada").await.unwrap();
     let outcome = world.run(&graph).await;
@@ -229,7 +226,7 @@ async fn what_cannot_be_answered_is_refused_clearly(ground: Ground) {
         assert!(matches!(thread, Err(DurableError::WhichWait { waits, .. }) if waits.is_empty()));
     }
     assert!(matches!(answer(mine.clone(), "wait_none".parse().unwrap()).await, Err(DurableError::NoWait { .. })));
-    assert_eq!(waits(world.run(&graph).await), [asked.clone()]);
+    assert_eq!(waits(world.run(&graph).await), std::slice::from_ref(&asked));
     world.runtime.abandon(&mine, &thread()).await.unwrap();
     let late = answer(mine.clone(), asked.id.clone()).await;
     assert!(matches!(&late, Err(DurableError::AlreadyAnswered { status: WaitStatus::Cancelled, .. })), "{late:?}");

@@ -80,10 +80,13 @@ async fn a_timer_fires_once_whatever_the_clock_does(ground: Ground) {
         assert_eq!((fired.waits, fired.next_at), (1, None));
         assert_eq!(fired.ready.iter().map(|ready| &ready.thread).collect::<Vec<_>>(), [&thread()]);
         assert_eq!(world.runtime.fire_due(TimeMs(now)).await.unwrap().waits, 0);
+        // Whoever fired it may have died since: it is still known that the thread can go on.
+        assert_eq!(world.runtime.ready(10).await.unwrap(), fired.ready);
         now -= 40 * day;
         ground.clock.set(now);
     }
     assert_eq!(completed(world.run(&graph).await), Words::of(&["slept", "slept", "slept"]));
+    assert_eq!(world.runtime.ready(10).await.unwrap(), []);
     assert_eq!(world.done.take(), ["lay down", "got up", "lay down", "got up", "lay down", "got up"]);
     let expired = world.kinds().await.into_iter().filter(|kind| kind == "wait.expired").count();
     assert_eq!(expired, 3);

@@ -11,7 +11,20 @@ use longhaul_durable::{
 };
 use serde_json::json;
 
-use crate::support::{Done, Words, World, completed, failure, scope, thread, world};
+use crate::{
+    ground::{Ground, on},
+    support::{Done, Words, World, completed, failure, scope, thread},
+};
+
+on! { file, memory, postgres:
+    an_approval_is_asked_once_and_its_answer_is_kept,
+    of_sixteen_answers_from_two_handles_one_is_accepted,
+    several_waits_are_answered_one_by_one_in_any_order,
+    one_call_answers_and_goes_on,
+    a_deadline_that_has_passed_is_an_answer_too,
+    a_wait_inside_a_subgraph_is_found_again,
+    a_swallowed_wait_still_waits,
+}
 
 /// Drafts, asks, publishes.
 fn approval(done: &Done, fails: &Arc<AtomicBool>) -> Graph<Words> {
@@ -58,10 +71,8 @@ async fn attempts(world: &World) -> Vec<String> {
     read.await.map_err(|error: longhaul_store::StoreError| error).unwrap()
 }
 
-#[tokio::test]
-async fn an_approval_is_asked_once_and_its_answer_is_kept() {
-    let dir = tempfile::tempdir().unwrap();
-    let world = world(dir.path()).await;
+async fn an_approval_is_asked_once_and_its_answer_is_kept(ground: Ground) {
+    let world = ground.world().await;
     let fails = Arc::new(AtomicBool::new(true));
     let graph = approval(&world.done, &fails);
     let asked = waits(world.run(&graph).await);
@@ -96,11 +107,9 @@ async fn an_approval_is_asked_once_and_its_answer_is_kept() {
     assert_eq!((known.status, known.value), (WaitStatus::Answered, Some(json!(true))));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_sixteen_answers_from_two_handles_one_is_accepted() {
-    let dir = tempfile::tempdir().unwrap();
-    let world = world(dir.path()).await;
-    let other = crate::support::world(dir.path()).await;
+async fn of_sixteen_answers_from_two_handles_one_is_accepted(ground: Ground) {
+    let world = ground.world().await;
+    let other = ground.world().await;
     let graph = approval(&world.done, &Arc::default());
     let asked = waits(world.run(&graph).await).remove(0);
     let mut answers = tokio::task::JoinSet::new();
@@ -142,10 +151,8 @@ fn questions(done: &Done) -> Graph<Words> {
         .unwrap()
 }
 
-#[tokio::test]
-async fn several_waits_are_answered_one_by_one_in_any_order() {
-    let dir = tempfile::tempdir().unwrap();
-    let world = world(dir.path()).await;
+async fn several_waits_are_answered_one_by_one_in_any_order(ground: Ground) {
+    let world = ground.world().await;
     let graph = questions(&world.done);
     let asked = waits(world.run(&graph).await);
     assert_eq!(asked.iter().map(|wait| wait.name.as_str()).collect::<Vec<_>>(), ["0", "1", "2a", "2b"]);
@@ -166,10 +173,8 @@ async fn several_waits_are_answered_one_by_one_in_any_order() {
     assert!(matches!(nothing, Err(DurableError::WhichWait { waits, .. }) if waits.is_empty()));
 }
 
-#[tokio::test]
-async fn one_call_answers_and_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let world = world(dir.path()).await;
+async fn one_call_answers_and_goes_on(ground: Ground) {
+    let world = ground.world().await;
     let graph = approval(&world.done, &Arc::default());
     let asked = waits(world.run(&graph).await).remove(0);
     let with = |value, request_id: &str| RunOptions {
@@ -190,10 +195,8 @@ async fn one_call_answers_and_goes_on() {
     assert_eq!(attempts(&world).await, ["accepted", "refused"]);
 }
 
-#[tokio::test]
-async fn a_deadline_that_has_passed_is_an_answer_too() {
-    let dir = tempfile::tempdir().unwrap();
-    let world = world(dir.path()).await;
+async fn a_deadline_that_has_passed_is_an_answer_too(ground: Ground) {
+    let world = ground.world().await;
     let graph = GraphBuilder::<Words>::new("impatient", 1)
         .node("ask", |ctx, _| async move {
             let waits =
@@ -212,10 +215,8 @@ async fn a_deadline_that_has_passed_is_an_answer_too() {
     assert_eq!(completed(world.run(&graph).await), Words::of(&["later"]));
 }
 
-#[tokio::test]
-async fn a_wait_inside_a_subgraph_is_found_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let world = world(dir.path()).await;
+async fn a_wait_inside_a_subgraph_is_found_again(ground: Ground) {
+    let world = ground.world().await;
     let inner = approval(&world.done, &Arc::default());
     let graph = GraphBuilder::<Words>::new("outer", 1)
         .subgraph("inner", inner, |_: &Words| Words::default(), |inner: Words| inner.words)
@@ -230,10 +231,8 @@ async fn a_wait_inside_a_subgraph_is_found_again() {
     assert_eq!(world.done.take(), ["draft", "ada said true"]);
 }
 
-#[tokio::test]
-async fn a_swallowed_wait_still_waits() {
-    let dir = tempfile::tempdir().unwrap();
-    let world = world(dir.path()).await;
+async fn a_swallowed_wait_still_waits(ground: Ground) {
+    let world = ground.world().await;
     let graph = GraphBuilder::<Words>::new("deaf", 1)
         .node("ask", |ctx, _| async move {
             let answer = ctx.pause_for::<bool>(Wait::approval("?")).await;
