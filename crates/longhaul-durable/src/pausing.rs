@@ -27,6 +27,20 @@ pub(crate) enum Unanswered {
     Unfit { wait: WaitId, problem: String },
 }
 
+/// A wait that stands in the store.
+pub(crate) struct Opened {
+    step: StepId,
+    wait: WaitId,
+    /// As it was when this run began, if it was there.
+    known: Option<Box<WaitInfo>>,
+}
+
+impl Opened {
+    pub(crate) fn id(&self) -> &WaitId {
+        &self.wait
+    }
+}
+
 impl Unanswered {
     pub(crate) fn id(&self) -> &WaitId {
         match self {
@@ -92,6 +106,39 @@ impl NodeContext {
         }
         self.tell(|| News::NodeWaits);
         self.add_waits(missing);
+        Err(NodeError::Suspended)
+    }
+
+    /// Opens a wait at once, rather than when nothing else can go on; one that is known is found again.
+    pub(crate) async fn open_wait<T: DeserializeOwned>(&self, wait: Wait) -> Result<Opened, NodeError> {
+        let Some(journal) = self.journal() else { return Err(NodeError::KeepsNothing { what: "pause_for_webhook" }) };
+        let busy = self.next_step(&wait.name)?;
+        let step = busy.step();
+        busy.done();
+        match self.0.earlier.recorded.get(&step.ordinal) {
+            Some(Recorded::Wait(known)) if known.name == wait.name && known.kind == wait.kind => {
+                Ok(Opened { step, wait: known.id.clone(), known: Some(known.clone()) })
+            }
+            Some(other) => Err(self.another(&step, other)),
+            None => {
+                let new = self.declare::<T>(&step, wait)?;
+                let wait = new.id.clone();
+                journal.write(move |pen, tx| pen.insert_wait(tx, &new)).await?;
+                Ok(Opened { step, wait, known: None })
+            }
+        }
+    }
+
+    /// The answer to a wait that was opened, or the end of the node's run.
+    pub(crate) fn answer_to<T: DeserializeOwned>(&self, opened: Opened) -> Result<Answer<T>, NodeError> {
+        let Opened { step, wait, known } = opened;
+        if let Some(known) = known
+            && let Some(answer) = self.answer_of(step, &known)?
+        {
+            return Ok(answer);
+        }
+        self.tell(|| News::NodeWaits);
+        self.add_waits([Unanswered::Known(wait)]);
         Err(NodeError::Suspended)
     }
 

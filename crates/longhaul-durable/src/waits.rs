@@ -5,7 +5,7 @@
 
 use std::{fmt, str::FromStr};
 
-use longhaul_core::{Digest, ExecutionId, TimeMs};
+use longhaul_core::{ExecutionId, TimeMs};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -76,18 +76,11 @@ pub enum WaitKind {
     Event,
     /// A moment.
     Timer,
-    /// The end of another execution.
-    Child,
 }
 
 impl WaitKind {
-    const ALL: [(Self, &'static str); 5] = [
-        (Self::Approval, "approval"),
-        (Self::Webhook, "webhook"),
-        (Self::Event, "event"),
-        (Self::Timer, "timer"),
-        (Self::Child, "child"),
-    ];
+    const ALL: [(Self, &'static str); 4] =
+        [(Self::Approval, "approval"), (Self::Webhook, "webhook"), (Self::Event, "event"), (Self::Timer, "timer")];
 
     /// As it is stored and printed.
     #[must_use]
@@ -110,8 +103,6 @@ pub struct Wait {
     pub(crate) deadline: Option<Deadline>,
     pub(crate) default: Option<Value>,
     pub(crate) correlation: String,
-    /// Of the token by which a request may answer.
-    pub(crate) token_hash: Option<Digest>,
 }
 
 /// When a wait ends without an answer.
@@ -152,7 +143,6 @@ impl Wait {
             deadline: None,
             default: None,
             correlation: String::new(),
-            token_hash: None,
         }
     }
 

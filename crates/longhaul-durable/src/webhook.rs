@@ -57,9 +57,10 @@ impl FromStr for WaitToken {
 }
 
 impl NodeContext {
-    /// Waits for a request that carries a token. `announce` gets the token and tells it to whoever is to answer: a step
-    /// of its own, of which only the token's hash is recorded. After a crash in its midst it runs again with another
-    /// token, and the first is worth nothing.
+    /// Waits, after having told whoever is to answer: `announce` gets a token by which a request can. The wait is open
+    /// before `announce` is run, so that an answer cannot come too early; it may be of any kind, such as an event that
+    /// `announce` causes. `announce` is a recorded step of its own. After a crash in its midst it runs again with
+    /// another token, and the first is worth nothing; not so when the answer has come by then.
     ///
     /// # Errors
     /// Those of [`Self::step`] and of [`Self::pause_for`].
@@ -75,20 +76,31 @@ impl NodeContext {
     {
         let context = self.clone();
         async move {
-            let token = WaitToken::new(&context.0.run.ambient);
-            let hash = token.hash();
             let name = format!("announce {}", wait.name);
-            // Idempotent: of several announcements only the last one's token is good.
-            let effect = Effect::Idempotent { key: context.step_id(&name).to_string() };
-            let work = async move {
-                announce(token).await?;
-                Ok(hash)
+            let opened = context.open_wait::<T>(wait).await.map_err(|error| context.fatal(error))?;
+            let work = {
+                let (context, id) = (context.clone(), opened.id().clone());
+                async move {
+                    match context.new_token(id).await? {
+                        Some(token) => announce(token).await,
+                        None => Ok(()),
+                    }
+                }
             };
-            let hash: Digest = context.step(&name, effect, work).await?;
-            let mut wait = wait;
-            wait.token_hash = Some(hash);
-            context.pause_for(wait).await
+            // Of several announcements only the last one's token is good.
+            let effect = Effect::Idempotent { key: context.step_id(&name).to_string() };
+            context.step::<(), _>(&name, effect, work).await?;
+            context.answer_to(opened).map_err(|error| context.fatal(error))
         }
+    }
+
+    /// A new token for an open wait; nothing when it has ended.
+    async fn new_token(&self, id: WaitId) -> Result<Option<WaitToken>, StepError> {
+        let Some(journal) = self.journal() else { return Ok(None) };
+        let token = WaitToken::new(&self.0.run.ambient);
+        let hash = token.hash();
+        let waits = journal.write(move |pen, tx| waits::set_token(tx, pen.tenant(), &id, &hash)).await?;
+        Ok(waits.then_some(token))
     }
 }
 

@@ -68,8 +68,8 @@ impl Pen {
         });
         tx.execute(
             "INSERT INTO waits (tenant_id, wait_id, execution_id, ns, superstep, task, ordinal, v, node, kind, name,
-                 payload, schema, deadline_at, default_value, status, created_at, correlation, token_hash)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 'waiting', ?16, ?17, ?18)",
+                 payload, schema, deadline_at, default_value, status, created_at, correlation)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 'waiting', ?16, ?17)",
             &values![
                 self.tenant(),
                 id.as_str(),
@@ -87,8 +87,7 @@ impl Pen {
                 deadline_at,
                 wait.default.as_ref(),
                 now,
-                &wait.correlation,
-                wait.token_hash.as_ref().map(|hash| &hash.as_bytes()[..])
+                &wait.correlation
             ],
         )?;
         if deadline_at.is_some() {

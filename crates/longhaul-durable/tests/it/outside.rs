@@ -7,7 +7,7 @@ use longhaul_durable::{
     Continued, DurableError, END, Graph, GraphBuilder, NodeError, Outcome, RunOptions, START, Wait, WaitFilter, WaitId,
     WaitInfo, WaitKind, WaitStatus, WaitToken,
 };
-use longhaul_store::StoreError;
+use longhaul_store::{Faults, StoreError};
 use serde_json::{Value, json};
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
 on! { file, memory, postgres:
     an_event_answers_once_all_that_wait_for_it,
     a_token_answers_its_wait_and_is_kept_nowhere,
+    an_answer_that_comes_while_it_is_asked_for_is_not_lost,
     an_answer_of_another_type_is_refused_and_changes_nothing,
     what_cannot_be_answered_is_refused_clearly,
     waits_three_subgraphs_deep_in_a_loop_are_answered_one_by_one,
@@ -151,6 +152,41 @@ async fn a_token_answers_its_wait_and_is_kept_nowhere(ground: Ground) {
         for token in [&text, tokens[0].reveal()] {
             assert!(!bytes.windows(64).any(|window| window == &token.as_bytes()[5..]));
         }
+    }
+}
+
+async fn an_answer_that_comes_while_it_is_asked_for_is_not_lost(ground: Ground) {
+    let faults = Faults::new();
+    let world = ground.world_with(Some(faults.clone())).await;
+    let (runtime, done) = (world.runtime.clone(), world.done.clone());
+    let graph = GraphBuilder::<Words>::new("hasty", 1)
+        .node("call", move |ctx, _| {
+            let (runtime, done) = (runtime.clone(), done.clone());
+            async move {
+                let announce = |token: WaitToken| async move {
+                    done.add("announced");
+                    runtime.answer_by_token(&token, json!("at once"), "req").await?;
+                    Ok(())
+                };
+                let answer = ctx.pause_for_webhook::<String, _, _>(Wait::webhook("result"), announce).await?;
+                Ok(answer.into_value().into_iter().collect::<Vec<_>>())
+            }
+        })
+        .edge(START, "call")
+        .edge("call", END)
+        .build()
+        .unwrap();
+    // Whichever commit is the last before a death: beginning, opening, token, answer, step.
+    for last in 0..6 {
+        let (thread, of) = (format!("thread_{last}").parse().unwrap(), scope());
+        let run = || world.runtime.run(&graph, &of, &thread, Words::default(), RunOptions::default());
+        faults.die_after(faults.commits() + last);
+        let died = run().await;
+        assert!(!matches!(died, Ok(Outcome::Completed(_))), "{died:?}");
+        faults.revive();
+        assert_eq!(completed(run().await.unwrap()), Words::of(&["at once"]));
+        let announced = world.done.take().len();
+        assert!(announced == 1 || (last < 4 && announced == 2), "announced {announced} times, last commit {last}");
     }
 }
 

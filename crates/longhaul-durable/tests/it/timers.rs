@@ -102,6 +102,22 @@ async fn a_run_may_await_its_timers(ground: Ground) {
     let count = |wanted: &str| kinds.iter().filter(|kind| *kind == wanted).count();
     assert_eq!((count("wait.opened"), count("wait.expired"), count("execution.waiting")), (3, 3, 0));
 
+    // A child's timers are awaited like its parent's.
+    let child = nap(&world.done, Duration::from_millis(5));
+    let parent = GraphBuilder::<Words>::new("parent", 1)
+        .node("call", move |ctx, _| {
+            let child = child.clone();
+            async move { Ok(ctx.child("nap", &child, Words::default()).await?.words) }
+        })
+        .edge(START, "call")
+        .edge("call", END)
+        .build()
+        .unwrap();
+    let (of, thread) = (scope(), "thread_3".parse().unwrap());
+    let run = || world.runtime.run(&parent, &of, &thread, Words::default(), options.clone());
+    assert_eq!(completed(run().await.unwrap()).count, 3);
+    assert_eq!(world.done.take().len(), 6);
+
     // One that has something else to wait for does not hold the thread meanwhile.
     let asks = GraphBuilder::<Words>::new("asks", 1)
         .node("nap", |ctx, _| async move {
