@@ -117,9 +117,7 @@ impl Runtime {
         let read = self.store()?.read(move |read| {
             let mut children = Vec::new();
             for member in family::members(read, &scope.tenant, &execution)? {
-                if member != execution {
-                    children.extend(executions::by_id(read, &scope, &member)?);
-                }
+                children.extend(executions::by_id(read, &scope, &member)?.filter(|member| member.id != execution));
             }
             Ok(children)
         });

@@ -172,6 +172,15 @@ pub(crate) fn by_id(read: &ReadTx<'_>, scope: &Scope, id: &ExecutionId) -> Resul
     )
 }
 
+/// The executions for which this holds.
+pub(crate) fn select(
+    read: &ReadTx<'_>,
+    condition: &str,
+    params: &[longhaul_store::Value],
+) -> Result<Vec<Execution>, StoreError> {
+    read.query(&format!("{EXECUTION} WHERE {condition}"), params, execution)
+}
+
 /// An execution of the tenant, whoever of its users it is of.
 pub(crate) fn of_tenant(
     read: &ReadTx<'_>,

@@ -6,24 +6,22 @@ use longhaul_store::{ReadTx, StoreError, Tx, values};
 use super::{Pen, effects, executions, waits};
 use crate::{Execution, PendingEffect, Status, WaitInfo};
 
+/// The ids of execution `?2` of tenant `?1`, of what it began as children, and of what they began.
+const FAMILY: &str = "WITH RECURSIVE family AS (
+        SELECT execution_id FROM executions WHERE tenant_id = ?1 AND execution_id = ?2
+        UNION ALL
+        SELECT child.execution_id FROM executions child JOIN family ON child.parent_execution_id = family.execution_id
+        WHERE child.tenant_id = ?1
+    )
+    SELECT execution_id FROM family";
+
 /// The execution, what it began as children, and what they began.
 pub(crate) fn members(
     read: &ReadTx<'_>,
     tenant: &TenantId,
     execution: &ExecutionId,
 ) -> Result<Vec<ExecutionId>, StoreError> {
-    read.query(
-        "WITH RECURSIVE family AS (
-             SELECT execution_id FROM executions WHERE tenant_id = ?1 AND execution_id = ?2
-             UNION ALL
-             SELECT child.execution_id FROM executions child
-             JOIN family ON child.parent_execution_id = family.execution_id
-             WHERE child.tenant_id = ?1
-         )
-         SELECT execution_id FROM family",
-        &values![tenant, execution],
-        |row| row.get(0),
-    )
+    read.query(FAMILY, &values![tenant, execution], |row| row.get(0))
 }
 
 /// The open waits of the execution and of all that it began.
@@ -32,11 +30,14 @@ pub(crate) fn open_waits(
     tenant: &TenantId,
     execution: &ExecutionId,
 ) -> Result<Vec<WaitInfo>, StoreError> {
-    let mut open = Vec::new();
-    for member in members(read, tenant, execution)? {
-        open.append(&mut waits::open(read, tenant, &member)?);
-    }
-    Ok(open)
+    waits::select(
+        read,
+        &format!(
+            "tenant_id = ?1 AND status = 'waiting' AND execution_id IN ({FAMILY})
+             ORDER BY CASE WHEN execution_id = ?2 THEN 0 ELSE 1 END, execution_id, ns, superstep, task, ordinal"
+        ),
+        &values![tenant, execution],
+    )
 }
 
 /// The acts of unknown outcome of the execution and of all that it began.
@@ -45,8 +46,16 @@ pub(crate) fn pending(
     tenant: &TenantId,
     execution: &ExecutionId,
 ) -> Result<Vec<PendingEffect>, StoreError> {
+    let concerned: Vec<ExecutionId> = read.query(
+        &format!(
+            "SELECT DISTINCT execution_id FROM effects
+             WHERE tenant_id = ?1 AND receipt_at IS NULL AND execution_id IN ({FAMILY})"
+        ),
+        &values![tenant, execution],
+        |row| row.get(0),
+    )?;
     let mut pending = Vec::new();
-    for member in members(read, tenant, execution)? {
+    for member in concerned {
         pending.append(&mut effects::pending(read, tenant, &member)?);
     }
     Ok(pending)
@@ -69,11 +78,12 @@ impl Pen {
     /// is at work on a child: its run is part of its parent's.
     pub(crate) fn end_family(&self, tx: &mut Tx<'_>, status: Status) -> Result<(), StoreError> {
         self.cancel_waits(tx)?;
-        for member in members(tx, self.tenant(), self.execution())? {
-            let Some(child) = executions::of_tenant(tx, self.tenant(), &member)? else { continue };
-            if member == *self.execution() || child.status.is_finished() {
-                continue;
-            }
+        let unfinished = executions::select(
+            tx,
+            &format!("tenant_id = ?1 AND closed_at IS NULL AND execution_id <> ?2 AND execution_id IN ({FAMILY})"),
+            &values![self.tenant(), self.execution()],
+        )?;
+        for child in unfinished {
             executions::request_cancel(tx, &child, self.execution().as_str(), "its parent has ended")?;
             let pen = Self::new(child.scope, child.id, self.token().clone());
             pen.cancel_waits(tx)?;

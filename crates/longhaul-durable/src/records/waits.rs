@@ -236,18 +236,6 @@ pub(crate) fn by_request(
     )
 }
 
-/// The waits of an execution that nobody has answered, oldest first.
-pub(crate) fn open(read: &ReadTx<'_>, tenant: &TenantId, execution: &ExecutionId) -> Result<Vec<WaitInfo>, StoreError> {
-    read.query(
-        &format!(
-            "{COLUMNS} WHERE tenant_id = ?1 AND execution_id = ?2 AND status = 'waiting'
-             ORDER BY ns, superstep, task, ordinal"
-        ),
-        &values![tenant, execution],
-        info,
-    )
-}
-
 /// The waits of a superstep, answered or not.
 pub(crate) fn of_superstep(
     read: &ReadTx<'_>,

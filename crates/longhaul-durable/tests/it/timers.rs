@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::future::Either;
 use longhaul_core::TimeMs;
 use longhaul_durable::{
     Answer, DurableError, END, Effect, Graph, GraphBuilder, Outcome, RunOptions, Runtime, START, Wait, WaitInfo,
@@ -169,6 +170,12 @@ async fn a_run_that_awaits_a_timer_can_be_ended(ground: Ground) {
     };
     let (outcome, ()) = tokio::join!(run, stop);
     assert!(matches!(outcome, Ok(Outcome::Stopped(_))), "{outcome:?}");
+    // As when the process is killed.
+    let mut resumed = world.store.subscribe();
+    let again = CancellationToken::new();
+    let killed = world.run_with(&graph, options(&again));
+    let kill = async { while resumed.recv().await.unwrap().kind != "execution.resumed" {} };
+    assert!(matches!(futures::future::select(Box::pin(killed), Box::pin(kill)).await, Either::Right(_)));
     // It is still the same timer.
     let asked = waits(world.run(&graph).await);
     assert_eq!((asked.len(), asked[0].status), (1, WaitStatus::Waiting));
