@@ -34,6 +34,9 @@ const HANGS_AFTER: Duration = Duration::from_secs(120);
 /// Kills come at most so long after the process is ready: many deaths are worth more than long lives.
 const LIFE_MS_MAX: u64 = 300;
 
+/// In every so many lives of a slot, the PostgreSQL server dies as well.
+const SERVER_DIES_EVERY: u64 = 30;
+
 struct Plan {
     postgres: bool,
     kills: u64,
@@ -292,8 +295,8 @@ impl Slot<'_> {
         let early = self.random.below(5) == 0;
         let most = if early { self.calm.ready } else { self.calm.thread.min(Duration::from_millis(LIFE_MS_MAX)) };
         let moment = Duration::from_micros(self.random.below(most.as_micros() as u64 + 1));
-        let server_too = self.random.below(40) == 0;
-        if early {
+        let server_too = life % SERVER_DIES_EVERY == SERVER_DIES_EVERY / 2;
+        if early && !server_too {
             process.live(moment)?;
             return process.kill();
         }

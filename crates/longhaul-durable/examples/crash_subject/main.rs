@@ -62,7 +62,7 @@ impl Life {
         let store = loop {
             match Store::open(settings.clone(), ambient.clone(), &[MIGRATIONS, NOTES]).await {
                 // The server is being restarted.
-                Err(error @ StoreError::Disconnected { .. }) if tries < 100 => {
+                Err(error @ (StoreError::Disconnected { .. } | StoreError::Unreachable { .. })) if tries < 300 => {
                     eprintln!("opening: {error}");
                     tries += 1;
                     tokio::time::sleep(Duration::from_millis(100)).await;
