@@ -16,6 +16,7 @@ const USAGE: &str = "\
 cargo xtask tidy          check what the compiler does not: file docs, lengths, names, crate arrows, links
 cargo xtask test          build once, then every suite with its time (make test sets up first)
 cargo xtask crash         kill the demo at random moments [--runs 5] [--kills 20] [--seed 1]
+cargo xtask crash durable kill processes at work on durable executions [--store sqlite|postgres] [--kills 1000] [--seed 1]
 cargo xtask bench NAME    measure; the last line of the output is one JSON object";
 
 fn main() -> ExitCode {

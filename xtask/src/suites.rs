@@ -60,6 +60,10 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
     // By name: the build may have put a new file in the place of the one that is running.
     let xtask = longhaul.with_file_name("xtask");
     parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);
+    for store in ["sqlite", "postgres"] {
+        let name = format!("60 kills of durable executions, {store}");
+        parts.push(suite(&name, &xtask, &["crash", "durable", "--store", store, "--kills", "60"], root)?);
+    }
     Ok(summary(&parts))
 }
 

@@ -5,6 +5,8 @@
 //! tell which answers of the model were asked for. Invariants checked: the same features pass, every commit is made by
 //! another step, no session or memory is missing, no recorded model call is asked again.
 
+mod durable;
+mod durable_judge;
 mod ledger;
 mod subject;
 
@@ -26,6 +28,9 @@ const RUN_STARTS_MAX: u64 = 400;
 
 /// Runs the suite; true if every run ended as it should.
 pub(crate) fn run(args: &[&str], root: &Path) -> anyhow::Result<bool> {
+    if let ["durable", flags @ ..] = args {
+        return durable::run(flags, root);
+    }
     let plan = parse(args)?;
     let program = crate::bench::longhaul(root)?;
     let scratch = tempfile::tempdir().context("a folder for the runs")?;

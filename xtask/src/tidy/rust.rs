@@ -18,6 +18,14 @@ const BANNED: &[(&str, &str)] = &[
 /// Files in which waiting for time to pass is the behaviour itself, with the reason.
 const MAY_SLEEP: &[(&str, &str)] = &[
     (
+        "crates/longhaul-durable/examples/crash_subject/main.rs",
+        "a supervisor tries again after a pause while the server is being restarted",
+    ),
+    (
+        "crates/longhaul-durable/examples/crash_subject/story.rs",
+        "acts take a while, so that a death can strike in them",
+    ),
+    (
         "crates/longhaul-durable/examples/resume_on_other_machine.rs",
         "work that takes a while; a dead machine's lease has to run out",
     ),

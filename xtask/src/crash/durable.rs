@@ -1,0 +1,358 @@
+//! `cargo xtask crash durable [--store sqlite|postgres] [--kills N] [--seed S]`: kills processes that work on durable
+//! executions (SIGKILL) at random moments, lets others go on, and judges by what arrived outside.
+//!
+//! It owns the deaths: two processes at a time on one store, each with lanes of threads of its own; on PostgreSQL the
+//! server crashes now and then as well. The judgement is `durable_judge`'s. Invariant: the moments follow from the
+//! seed; what was being done at them is the machine's.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail, ensure};
+use serde_json::{Value, json};
+
+use super::{
+    SplitMix,
+    durable_judge::{Counts, judge},
+};
+
+const LANES: [&str; 2] = ["0,1,2", "3,4,5"];
+/// The undisturbed thread's.
+const CALM_LANE: &str = "9";
+/// A process that has not opened its store by then, or not ended what was begun, hangs.
+const HANGS_AFTER: Duration = Duration::from_secs(120);
+/// Kills come at most so long after the process is ready: many deaths are worth more than long lives.
+const LIFE_MS_MAX: u64 = 300;
+
+/// In every so many lives of a slot, the PostgreSQL server dies as well.
+const SERVER_DIES_EVERY: u64 = 30;
+
+struct Plan {
+    postgres: bool,
+    kills: u64,
+    seed: u64,
+}
+
+fn parse(args: &[&str]) -> anyhow::Result<Plan> {
+    let mut plan = Plan { postgres: false, kills: 1000, seed: 1 };
+    let mut rest = args.iter();
+    while let Some(flag) = rest.next() {
+        let value = rest.next().with_context(|| format!("{flag} needs a value"))?;
+        let number = || value.parse().with_context(|| format!("{flag} {value}: not a number"));
+        match (*flag, *value) {
+            ("--store", "sqlite") => plan.postgres = false,
+            ("--store", "postgres") => plan.postgres = true,
+            ("--kills", _) => plan.kills = number()?,
+            ("--seed", _) => plan.seed = number()?,
+            _ => bail!("unknown: {flag} {value}; there are --store sqlite|postgres, --kills, --seed"),
+        }
+    }
+    Ok(plan)
+}
+
+/// Runs the suite; true if nothing was lost, done twice or unlisted.
+pub(super) fn run(args: &[&str], root: &Path) -> anyhow::Result<bool> {
+    let plan = parse(args)?;
+    let program = subject(root)?;
+    let started = Instant::now();
+    let cluster = if plan.postgres { Some(Cluster::start(&program)?) } else { None };
+    let scratch = tempfile::tempdir().context("a folder for the runs")?;
+    let place = Place { program, dir: scratch.path().to_owned(), url: cluster.as_ref().map(|it| it.url.clone()) };
+    let (calm, mut reports) = place.undisturbed()?;
+    println!("crash: undisturbed, a process is ready after {:?} and a thread takes {:?}", calm.ready, calm.thread);
+    let shared =
+        Shared { left: AtomicU64::new(plan.kills), landed: AtomicU64::new(0), cluster: cluster.map(Mutex::new) };
+    let ended = std::thread::scope(|scope| {
+        let slots: Vec<_> = LANES
+            .iter()
+            .zip(1_u64..)
+            .map(|(lanes, slot)| {
+                let random = SplitMix(plan.seed.wrapping_mul(1_000).wrapping_add(slot));
+                let slot = Slot { place: &place, shared: &shared, lanes, slot, random, calm };
+                scope.spawn(move || slot.run())
+            })
+            .collect();
+        slots.into_iter().map(|slot| slot.join().unwrap_or_else(|_| bail!("a slot panicked"))).collect::<Vec<_>>()
+    });
+    let mut counts = Counts::default();
+    for slot in ended {
+        match slot {
+            Ok(lines) => reports.extend(lines),
+            Err(error) => counts.find(|counts| &mut counts.stuck, format!("{error:#}")),
+        }
+    }
+    judge(&mut counts, &place.acts(), &reports)?;
+    for finding in counts.findings.iter().take(40) {
+        println!("crash: {finding}");
+    }
+    let kills = shared.landed.load(Ordering::Relaxed);
+    let ok = counts.is_clean() && kills == plan.kills;
+    if !ok {
+        let kept = scratch.keep();
+        println!("crash: FAILED with --seed {}; what was left is in {}", plan.seed, kept.display());
+    }
+    println!("{}, {} failed", if ok { "1 passed" } else { "0 passed" }, u64::from(!ok));
+    let mut object = counts.json();
+    let server_crashes = shared.cluster.as_ref().map_or(0, |cluster| lock(cluster).crashes);
+    let more = [
+        ("store", json!(if plan.postgres { "postgres" } else { "sqlite" })),
+        ("kills", json!(kills)),
+        ("server_crashes", json!(server_crashes)),
+        ("seed", json!(plan.seed)),
+        ("seconds", json!((started.elapsed().as_secs_f64() * 10.0).round() / 10.0)),
+        ("ok", json!(ok)),
+    ];
+    for (name, value) in more {
+        object[name] = value;
+    }
+    println!("{object}");
+    Ok(ok)
+}
+
+/// Builds the program that is killed, with the features that a build of everything has.
+fn subject(root: &Path) -> anyhow::Result<PathBuf> {
+    let here = std::env::current_exe().context("where is xtask?")?;
+    let profile = here.parent().context("xtask lies in no folder")?;
+    let target = profile.parent().context("xtask lies in no target folder")?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--quiet", "--workspace", "--example", "crash_subject", "--target-dir"]).arg(target);
+    ensure!(build.current_dir(root).status().context("cargo build")?.success(), "crash_subject does not build");
+    // Built into the folder of this profile, whatever profile this program has.
+    Ok(target.join("debug/examples/crash_subject"))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long an undisturbed process takes.
+#[derive(Clone, Copy)]
+struct Calm {
+    ready: Duration,
+    thread: Duration,
+}
+
+/// One store, and the world outside.
+struct Place {
+    program: PathBuf,
+    dir: PathBuf,
+    url: Option<String>,
+}
+
+impl Place {
+    fn acts(&self) -> PathBuf {
+        self.dir.join("acts")
+    }
+
+    fn start(&self, mode: &str, lanes: &str, life: u64) -> anyhow::Result<Process> {
+        let mut command = Command::new(&self.program);
+        command.arg(mode).arg("--store").arg(self.dir.join("store")).arg("--acts").arg(self.acts());
+        command.args(["--lanes", lanes, "--life", &life.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
+        // In the environment: arguments can be read by everybody on the machine.
+        if let Some(url) = &self.url {
+            command.env("LONGHAUL_CRASH_URL", url);
+        }
+        let said = self.dir.join(format!("said-{lanes}.txt"));
+        command.stderr(OpenOptions::new().create(true).append(true).open(&said)?);
+        let mut child = command.spawn().with_context(|| self.program.display().to_string())?;
+        let lines = child.stdout.take().context("the process has no output")?;
+        let (send, lines_of) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(lines).lines().map_while(Result::ok) {
+                let _ = send.send(line);
+            }
+        });
+        Ok(Process { child, lines: lines_of, said })
+    }
+
+    /// One thread from its beginning to its end, and a process that finds nothing left to do.
+    fn undisturbed(&self) -> anyhow::Result<(Calm, Vec<Value>)> {
+        fs::create_dir_all(self.acts())?;
+        let mut first = self.start("finish", CALM_LANE, 1)?;
+        first.ready()?;
+        let started = Instant::now();
+        first.report()?;
+        let thread = started.elapsed();
+        let started = Instant::now();
+        let mut second = self.start("finish", CALM_LANE, 2)?;
+        second.ready()?;
+        let ready = started.elapsed();
+        Ok((Calm { ready, thread }, second.report()?))
+    }
+}
+
+/// A process that works, or has worked.
+struct Process {
+    child: Child,
+    lines: Receiver<String>,
+    said: PathBuf,
+}
+
+impl Process {
+    fn ready(&mut self) -> anyhow::Result<()> {
+        match self.lines.recv_timeout(HANGS_AFTER) {
+            Ok(line) if line == "ready" => Ok(()),
+            Ok(line) => bail!("the process said {line}"),
+            Err(RecvTimeoutError::Timeout) => bail!("the process is not ready after {HANGS_AFTER:?}"),
+            Err(RecvTimeoutError::Disconnected) => bail!("the process ended: {}", self.last_words()),
+        }
+    }
+
+    /// Lets it live so long; it may not end by itself.
+    fn live(&mut self, life: Duration) -> anyhow::Result<()> {
+        let until = Instant::now() + life;
+        loop {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => ensure!(line == "ready", "the process said {line}"),
+                Err(RecvTimeoutError::Timeout) => return Ok(()),
+                Err(RecvTimeoutError::Disconnected) => bail!("the process ended: {}", self.last_words()),
+            }
+        }
+    }
+
+    fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// What it reports until it ends.
+    fn report(mut self) -> anyhow::Result<Vec<Value>> {
+        let mut reports = Vec::new();
+        loop {
+            match self.lines.recv_timeout(HANGS_AFTER) {
+                Ok(line) => reports.push(serde_json::from_str(&line).with_context(|| line.clone())?),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => bail!("it does not end: {}", self.last_words()),
+            }
+        }
+        let status = self.child.wait()?;
+        ensure!(status.success(), "the process ended with {status}: {}", self.last_words());
+        Ok(reports)
+    }
+
+    fn last_words(&self) -> String {
+        let said = fs::read_to_string(&self.said).unwrap_or_default();
+        said.lines().last().unwrap_or("without a word").to_owned()
+    }
+}
+
+/// Nothing that was started is left running.
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What both slots share.
+struct Shared {
+    left: AtomicU64,
+    landed: AtomicU64,
+    cluster: Option<Mutex<Cluster>>,
+}
+
+/// A sequence of processes, of which one at a time is alive.
+struct Slot<'a> {
+    place: &'a Place,
+    shared: &'a Shared,
+    lanes: &'a str,
+    slot: u64,
+    random: SplitMix,
+    calm: Calm,
+}
+
+impl Slot<'_> {
+    /// Kills until enough are killed, and gives the report of a last process that is let live.
+    fn run(mut self) -> anyhow::Result<Vec<Value>> {
+        let mut life = self.slot * 1_000_000;
+        while self.shared.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+            life += 1;
+            self.one(life)?;
+            let landed = self.shared.landed.fetch_add(1, Ordering::Relaxed) + 1;
+            if landed % 100 == 0 {
+                println!("crash: {landed} kills");
+            }
+        }
+        let mut last = self.place.start("finish", self.lanes, life + 1)?;
+        last.ready()?;
+        last.report()
+    }
+
+    fn one(&mut self, life: u64) -> anyhow::Result<()> {
+        let mut process = self.place.start("work", self.lanes, life)?;
+        let early = self.random.below(5) == 0;
+        let most = if early { self.calm.ready } else { self.calm.thread.min(Duration::from_millis(LIFE_MS_MAX)) };
+        let moment = Duration::from_micros(self.random.below(most.as_micros() as u64 + 1));
+        let server_too = life % SERVER_DIES_EVERY == SERVER_DIES_EVERY / 2;
+        if early && !server_too {
+            process.live(moment)?;
+            return process.kill();
+        }
+        process.ready()?;
+        process.live(moment)?;
+        if let Some(cluster) = &self.shared.cluster
+            && server_too
+        {
+            lock(cluster).crash()?;
+            // It lives to see what became of its commits.
+            process.live(moment)?;
+        }
+        process.kill()
+    }
+}
+
+/// The private server, in a process that nobody kills.
+struct Cluster {
+    child: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    url: String,
+    crashes: u64,
+}
+
+impl Cluster {
+    fn start(program: &Path) -> anyhow::Result<Self> {
+        let mut child = Command::new(program).arg("cluster").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let orders = child.stdin.take();
+        let answers = BufReader::new(child.stdout.take().context("the cluster has no output")?);
+        let mut cluster = Self { child, orders, answers, url: String::new(), crashes: 0 };
+        cluster.url = cluster.answer()?;
+        Ok(cluster)
+    }
+
+    fn answer(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        ensure!(!line.is_empty(), "the PostgreSQL server could not be started");
+        Ok(line.trim().to_owned())
+    }
+
+    /// The server stops without flushing anything and starts again.
+    fn crash(&mut self) -> anyhow::Result<()> {
+        writeln!(self.orders.as_mut().context("the cluster has no input")?, "crash")?;
+        let answer = self.answer()?;
+        ensure!(answer == "up", "the cluster said {answer}");
+        self.crashes += 1;
+        Ok(())
+    }
+}
+
+/// The server ends with its input.
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        let _ = self.child.wait();
+    }
+}
