@@ -29,19 +29,23 @@ pub(crate) fn names() -> Vec<&'static str> {
     BENCHES.iter().map(|(name, _, _)| *name).collect()
 }
 
-/// Measures; true if no row misses its bar. `flags` are the bench's own.
+/// Measures, while the bench prints its rows; true if no row misses its bar. `flags` are the bench's own.
 pub(crate) fn run(name: &str, flags: &[&str], root: &Path) -> anyhow::Result<bool> {
     let Some((name, profile, bench)) = BENCHES.iter().find(|(known, _, _)| *known == name) else {
         bail!("no bench is called {name}; there are: {}", names().join(", "));
     };
     let rows = bench(root, flags)?;
-    for row in &rows {
-        println!("{}", row.line());
-    }
     let ok = rows.iter().all(|row| row.ok() != Some(false));
     let rows: Vec<Value> = rows.iter().map(Row::json).collect();
     println!("{}", json!({ "bench": name, "rows": rows, "machine": machine::describe(root, profile) }));
     Ok(ok)
+}
+
+/// Prints rows for people, as soon as they are measured.
+fn show(rows: &[Row]) {
+    for row in rows {
+        println!("{}", row.line());
+    }
 }
 
 /// Builds the program in this profile, into the target folder that this program lies in.

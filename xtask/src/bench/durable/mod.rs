@@ -73,19 +73,11 @@ pub(super) fn rows(root: &Path, flags: &[&str]) -> anyhow::Result<Vec<Row>> {
             continue;
         }
         progress(name);
-        match section(&stage) {
-            Ok(measured) => {
-                measured.iter().for_each(|row| println!("{}", row.line()));
-                rows.extend(measured);
-            }
-            Err(error) => {
-                let failed = Row::failed(format!("section {name}"), format!("{error:#}"));
-                println!("{}", failed.line());
-                rows.push(failed);
-            }
-        }
+        let measured =
+            section(&stage).unwrap_or_else(|error| vec![Row::failed(format!("section {name}"), format!("{error:#}"))]);
+        super::show(&measured);
+        rows.extend(measured);
     }
-    println!();
     Ok(rows)
 }
 
