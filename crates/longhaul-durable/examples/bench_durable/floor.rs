@@ -3,12 +3,7 @@
 //! The bare loop writes the very rows that a run of ours wrote, into a database of the same form. Invariant: both sides
 //! have WAL, `synchronous=FULL` and the same size of page.
 
-use std::{
-    fs::OpenOptions,
-    io::Write,
-    path::Path,
-    time::Instant,
-};
+use std::{fs::OpenOptions, io::Write, path::Path, time::Instant};
 
 use anyhow::{Context, ensure};
 use longhaul_core::ThreadId;

@@ -28,9 +28,7 @@ fn message(number: u64) -> String {
 pub(crate) fn measure(count: u64) -> anyhow::Result<Value> {
     on_one_thread(async {
         let graph = GraphBuilder::<Chat>::new("growth", 1)
-            .node("node", |_, state| async move {
-                Ok(ChatUpdate::new().messages([message(state.n)]).n(state.n + 1))
-            })
+            .node("node", |_, state| async move { Ok(ChatUpdate::new().messages([message(state.n)]).n(state.n + 1)) })
             .edge(START, "node")
             .branch("node", &["node", END], move |state| if state.n < count { "node" } else { END })
             .build()?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     floor::{Bare, OneRow},
     measure::{Stopwatch, median},
-    place::{Bench, Mode, on_all_cores, on_one_thread},
+    place::{Bench, Mode, on_one_thread},
 };
 
 /// How often ours and the bare loop take turns.
@@ -72,7 +72,7 @@ pub(crate) fn sqlite(count: u64) -> anyhow::Result<Value> {
 
 /// Many threads at once, each with a loop of its own, in turns with the floor of one.
 pub(crate) fn threads(threads: u64, count: u64) -> anyhow::Result<Value> {
-    on_all_cores(async move {
+    on_one_thread(async move {
         let dir = tempfile::tempdir()?;
         let floor = OneRow::new(dir.path())?;
         let bench = std::sync::Arc::new(Bench::open(Mode::Sqlite).await?);
@@ -109,7 +109,7 @@ struct Gathered {
 
 /// One superstep of `count` tasks, and a join.
 pub(crate) fn fanout(count: u64, mode: Mode) -> anyhow::Result<Value> {
-    on_all_cores(async move {
+    on_one_thread(async move {
         let graph = GraphBuilder::<Gathered>::new("fan_out", 1)
             .node_with_input("work", |_, _, i: u64| async move { Ok(GatheredUpdate::new().out([i])) })
             .node("join", |_, _| async { Ok(GatheredUpdate::new()) })

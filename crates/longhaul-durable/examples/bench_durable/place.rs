@@ -90,14 +90,10 @@ impl Bench {
 pub(crate) fn completed<S>(outcome: Outcome<S>) -> anyhow::Result<S> {
     match outcome {
         Outcome::Completed(state) => Ok(state),
-        other => bail!("the execution is not complete: {}", kind_of(&other)),
-    }
-}
-
-fn kind_of<S>(outcome: &Outcome<S>) -> String {
-    match outcome {
-        Outcome::Failed { node, error, .. } => format!("{node} failed: {error}"),
-        _ => "it stopped".to_owned(),
+        Outcome::Failed { node, error, .. } => Err(anyhow::Error::new(error).context(format!("{node} failed"))),
+        Outcome::Stopped(_) | Outcome::Cancelled | Outcome::Waiting(_) | Outcome::NeedsReconcile(_) => {
+            bail!("the execution is not complete")
+        }
     }
 }
 
@@ -128,15 +124,7 @@ pub(crate) fn thread(number: u64) -> anyhow::Result<ThreadId> {
     Ok(format!("bench_{number}").parse()?)
 }
 
-/// A program whose work is one chain needs one thread.
+/// No node here computes for long, so one thread is enough, and the quickest: nobody has to be woken.
 pub(crate) fn on_one_thread<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
-}
-
-/// A program with much at once uses every core.
-pub(crate) fn on_all_cores<T: Send + 'static>(
-    work: impl Future<Output = anyhow::Result<T>> + Send + 'static,
-) -> anyhow::Result<T> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async { tokio::spawn(work).await? })
 }

@@ -4,7 +4,9 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, bail, ensure};
 use longhaul_core::Ambient;
-use longhaul_durable::{END, Graph, GraphBuilder, GraphState, GivenAnswer, Outcome, RunOptions, Runtime, START, Wait, WaitId};
+use longhaul_durable::{
+    END, GivenAnswer, Graph, GraphBuilder, GraphState, Outcome, RunOptions, Runtime, START, Wait, WaitId,
+};
 use longhaul_store::StoreSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

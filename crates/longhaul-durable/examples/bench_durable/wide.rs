@@ -109,18 +109,18 @@ pub(crate) fn graph(size: usize) -> anyhow::Result<Graph<Wide>> {
             Ok(WideUpdate::new().triggers(state.messages.clone()).medium(medium))
         })
         .node("two", |_, state| async move {
-            let last = state.triggers.last().cloned();
-            Ok(WideUpdate::new().reply(last.clone()).issue(last))
+            let last = state.triggers.last().copied();
+            Ok(WideUpdate::new().reply(last).issue(last))
         })
-        .node("three", |_, state| async move { Ok(WideUpdate::new().rules(state.reply.iter().cloned().collect())) })
+        .node("three", |_, state| async move { Ok(WideUpdate::new().rules(state.reply.iter().copied().collect())) })
         .node("four", |_, state| async move {
             let all = state.triggers.clone();
             Ok(WideUpdate::new().categories(all.clone()).responses(all.clone()).docs(all))
         })
         .node("five", move |_, state| async move {
-            let last = state.categories.last().cloned();
-            let named: BTreeMap<String, Digest> = last.iter().map(|one| ("last".to_owned(), one.clone())).collect();
-            let update = WideUpdate::new().user(last.clone()).crm(last).mail_thread(Some(text(size, 1)));
+            let last = state.categories.last().copied();
+            let named: BTreeMap<String, Digest> = last.iter().map(|one| ("last".to_owned(), *one)).collect();
+            let update = WideUpdate::new().user(last).crm(last).mail_thread(Some(text(size, 1)));
             Ok(update.participants(named.clone()).bot(text(size, 2)).assignees(named))
         })
         .node("six", |_, state| async move { Ok(WideUpdate::new().messages(state.responses.clone())) })

@@ -2,14 +2,14 @@
 //! database is a private cluster that ends with this process.
 
 use std::{
-    process::{Child, Command, Stdio},
     io::{BufRead, BufReader, Write},
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use anyhow::{Context, ensure};
 use longhaul_core::Ambient;
-use longhaul_durable::{Effect, END, Graph, GraphBuilder, GraphState, Runtime, START};
+use longhaul_durable::{END, Effect, Graph, GraphBuilder, GraphState, Runtime, START};
 use longhaul_store::StoreSettings;
 use longhaul_testbed::PrivateCluster;
 use serde::{Deserialize, Serialize};

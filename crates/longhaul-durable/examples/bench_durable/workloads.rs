@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     measure::{Stopwatch, median},
-    place::{Bench, Mode, on_all_cores},
+    place::{Bench, Mode, on_one_thread},
     wide,
 };
 
@@ -22,7 +22,7 @@ pub(crate) fn measure(name: &str) -> anyhow::Result<Value> {
     }
     let kind = parts.remove(0).to_owned();
     let sizes = parts.iter().map(|size| size.parse()).collect::<Result<Vec<usize>, _>>()?;
-    on_all_cores(async move {
+    on_one_thread(async move {
         let bench = Bench::open(mode).await?;
         let (ms, cpu_ms) = match (kind.as_str(), sizes.as_slice()) {
             ("fanout", [count]) => {
