@@ -17,7 +17,8 @@ cargo xtask tidy          check what the compiler does not: file docs, lengths, 
 cargo xtask test          build once, then every suite with its time (make test sets up first)
 cargo xtask crash         kill the demo at random moments [--runs 5] [--kills 20] [--seed 1]
 cargo xtask crash durable kill processes at work on durable executions [--store sqlite|postgres] [--kills 1000] [--seed 1]
-cargo xtask bench NAME    measure; the last line of the output is one JSON object";
+cargo xtask bench NAME    measure; the last line of the output is one JSON object
+                          durable: [--only loop,growth,…] [--rounds 3] [--kills 1000]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -26,7 +27,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&repository()),
         ["test"] => suites::run(&repository()),
         ["crash", flags @ ..] => crash::run(flags, &repository()),
-        ["bench", name] => bench::run(name, &repository()),
+        ["bench", name, flags @ ..] => bench::run(name, flags, &repository()),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use super::{Bar, Row, median};
 
-pub(super) fn rows(root: &Path) -> anyhow::Result<Vec<Row>> {
+pub(super) fn rows(root: &Path, flags: &[&str]) -> anyhow::Result<Vec<Row>> {
+    ensure!(flags.is_empty(), "the bench harness takes no flags");
     let program = super::longhaul(root)?;
     let scratch = tempfile::tempdir().context("a folder for the demo")?;
     let demo = Demo { program: &program, place: scratch.path() };
@@ -21,6 +22,7 @@ pub(super) fn rows(root: &Path) -> anyhow::Result<Vec<Row>> {
     rows.extend(whole_demo(&demo)?);
     rows.push(resume(&Demo { program: &program, place: &scratch.path().join("killed") })?);
     rows.push(recall(root)?);
+    super::show(&rows);
     Ok(rows)
 }
 
@@ -60,7 +62,7 @@ fn help(program: &Path) -> anyhow::Result<Row> {
 }
 
 fn row(what: &str, unit: &'static str, ours: f64, most: f64) -> Row {
-    Row { what: what.to_owned(), unit, ours, peer: None, bar: Some(Bar::AtMost(most)) }
+    Row::new(what, unit, ours).bar(Bar::AtMost(most))
 }
 
 /// The demo from start to end: its time, its memory, and what the harness itself takes of each session.

@@ -4,7 +4,11 @@ use std::{fs, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
-pub(super) fn describe(root: &Path) -> Value {
+/// The profile of this program, and of what it builds in its own.
+pub(super) const PROFILE: &str = if cfg!(debug_assertions) { "dev" } else { "release" };
+
+/// `profile` is that of the program measured.
+pub(super) fn describe(root: &Path, profile: &str) -> Value {
     let said = |program: &str, args: &[&str]| {
         let output = Command::new(program).args(args).current_dir(root).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -17,7 +21,7 @@ pub(super) fn describe(root: &Path) -> Value {
         "arch": std::env::consts::ARCH,
         "kernel": fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned()),
         "rustc": said("rustc", &["--version"]),
-        "profile": if cfg!(debug_assertions) { "dev" } else { "release" },
+        "profile": profile,
         "commit": said("git", &["rev-parse", "--short", "HEAD"]),
         "uncommitted_changes": changed,
     })

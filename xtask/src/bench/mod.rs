@@ -1,8 +1,12 @@
 //! Benches: each measures some rows against a bar, prints them for people, and ends with one JSON object on the last line:
 //! `{"bench", "rows": [{"what", "unit", "ours", "peer_name", "peer", "ratio", "bar": {"op", "value"}, "ok"}], "machine"}`.
+//! A bar with `"of": "ratio"` is one on `ratio`, else on `ours`; `ok` is null, and `note` says why, where it cannot be
+//! told on this machine.
 
+mod durable;
 mod harness;
 mod machine;
+mod row;
 
 use std::{
     path::{Path, PathBuf},
@@ -12,88 +16,36 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
-type Bench = fn(&Path) -> anyhow::Result<Vec<Row>>;
+pub(crate) use row::{Bar, Row};
 
-/// Every bench by name.
-const BENCHES: &[(&str, Bench)] = &[("harness", harness::rows)];
+type Bench = fn(&Path, &[&str]) -> anyhow::Result<Vec<Row>>;
 
-/// What a measured number must hold.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Bar {
-    /// At most this.
-    AtMost(f64),
-    /// At least this. (For rates and ratios.)
-    #[cfg_attr(not(test), expect(dead_code, reason = "the benches so far only have upper bounds"))]
-    AtLeast(f64),
-}
-
-/// One number.
-#[derive(Debug, Clone)]
-pub(crate) struct Row {
-    /// What was measured, as the promise words it.
-    pub(crate) what: String,
-    /// `ms`, `MB`, `count`.
-    pub(crate) unit: &'static str,
-    /// The number, in that unit.
-    pub(crate) ours: f64,
-    /// Who else was measured, in the same run on the same machine.
-    pub(crate) peer: Option<(String, f64)>,
-    /// The bar, if one was set.
-    pub(crate) bar: Option<Bar>,
-}
-
-impl Row {
-    fn ok(&self) -> bool {
-        match self.bar {
-            None => true,
-            Some(Bar::AtMost(value)) => self.ours <= value,
-            Some(Bar::AtLeast(value)) => self.ours >= value,
-        }
-    }
-
-    fn json(&self) -> Value {
-        let bar = self.bar.map(|bar| match bar {
-            Bar::AtMost(value) => json!({ "op": "<=", "value": value }),
-            Bar::AtLeast(value) => json!({ "op": ">=", "value": value }),
-        });
-        let (peer_name, peer) = self.peer.clone().map_or((None, None), |(name, value)| (Some(name), Some(value)));
-        let ratio = peer.filter(|peer| *peer != 0.0).map(|peer| self.ours / peer);
-        json!({
-            "what": self.what, "unit": self.unit, "ours": self.ours, "peer_name": peer_name, "peer": peer,
-            "ratio": ratio, "bar": bar, "ok": self.ok(),
-        })
-    }
-}
+/// Every bench by name, with the profile of the program that it measures.
+const BENCHES: &[(&str, &str, Bench)] =
+    &[("durable", "release", durable::rows), ("harness", machine::PROFILE, harness::rows)];
 
 /// The names of all benches.
 pub(crate) fn names() -> Vec<&'static str> {
-    BENCHES.iter().map(|(name, _)| *name).collect()
+    BENCHES.iter().map(|(name, _, _)| *name).collect()
 }
 
-/// Measures; true if every row holds its bar.
-pub(crate) fn run(name: &str, root: &Path) -> anyhow::Result<bool> {
-    let Some((name, bench)) = BENCHES.iter().find(|(known, _)| *known == name) else {
+/// Measures, while the bench prints its rows; true if no row misses its bar. `flags` are the bench's own.
+pub(crate) fn run(name: &str, flags: &[&str], root: &Path) -> anyhow::Result<bool> {
+    let Some((name, profile, bench)) = BENCHES.iter().find(|(known, _, _)| *known == name) else {
         bail!("no bench is called {name}; there are: {}", names().join(", "));
     };
-    let rows = bench(root)?;
-    for row in &rows {
-        println!("{}", line(row));
-    }
-    let ok = rows.iter().all(Row::ok);
+    let rows = bench(root, flags)?;
+    let ok = rows.iter().all(|row| row.ok() != Some(false));
     let rows: Vec<Value> = rows.iter().map(Row::json).collect();
-    println!("{}", json!({ "bench": name, "rows": rows, "machine": machine::describe(root) }));
+    println!("{}", json!({ "bench": name, "rows": rows, "machine": machine::describe(root, profile) }));
     Ok(ok)
 }
 
-fn line(row: &Row) -> String {
-    let bar = match row.bar {
-        None => String::new(),
-        Some(Bar::AtMost(value)) => format!("  (at most {value} {})", row.unit),
-        Some(Bar::AtLeast(value)) => format!("  (at least {value} {})", row.unit),
-    };
-    let peer = row.peer.as_ref().map(|(name, value)| format!("  {name}: {value:.2} {}", row.unit)).unwrap_or_default();
-    let verdict = if row.ok() { "ok  " } else { "MISS" };
-    format!("{verdict} {:<56} {:>10.2} {}{bar}{peer}", row.what, row.ours, row.unit)
+/// Prints rows for people, as soon as they are measured.
+fn show(rows: &[Row]) {
+    for row in rows {
+        println!("{}", row.line());
+    }
 }
 
 /// Builds the program in this profile, into the target folder that this program lies in.
@@ -118,17 +70,6 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_row_says_whether_it_holds_its_bar() {
-        let row =
-            |ours, bar| Row { what: "x".into(), unit: "ms", ours, peer: Some(("peer".into(), 4.0)), bar: Some(bar) };
-        assert!(row(2.0, Bar::AtMost(2.0)).ok() && !row(2.1, Bar::AtMost(2.0)).ok());
-        assert!(row(2.0, Bar::AtLeast(2.0)).ok() && !row(1.9, Bar::AtLeast(2.0)).ok());
-        let expected = json!({"what": "x", "unit": "ms", "ours": 2.0, "peer_name": "peer", "peer": 4.0, "ratio": 0.5,
-            "bar": {"op": "<=", "value": 2.0}, "ok": true});
-        assert_eq!(row(2.0, Bar::AtMost(2.0)).json(), expected);
-    }
 
     #[test]
     fn the_median_is_the_middle() {

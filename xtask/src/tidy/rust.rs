@@ -29,6 +29,10 @@ const MAY_SLEEP: &[(&str, &str)] = &[
         "crates/longhaul-durable/examples/resume_on_other_machine.rs",
         "work that takes a while; a dead machine's lease has to run out",
     ),
+    (
+        "crates/longhaul-durable/examples/bench_durable/workers.rs",
+        "a step that waits 20 ms for the world outside is what is measured",
+    ),
     ("crates/longhaul-durable/src/active.rs", "looks now and then whether another process wants a run to end"),
     ("crates/longhaul-durable/src/task.rs", "the pause before another attempt is the policy"),
     ("crates/longhaul-durable/src/timers.rs", "durable timers are about time"),
