@@ -1,7 +1,7 @@
 //! The one transaction with which a run begins: the lease is taken, an answer accepted, the execution found or made,
 //! and all that is needed to go on is read.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use longhaul_core::{Ambient, Digest, EventDraft, ExecutionId, TaskScope, ThreadId, TimeMs};
 use longhaul_store::{Lease, LeaseClaim, LeaseError, LeaseToken, Store, Tx, give_back};
@@ -11,6 +11,7 @@ use crate::{
     Continued, DurableError, Execution, GivenAnswer, Graph, GraphState, PendingEffect, Runtime, Status, StepId,
     answering, children,
     frame::{self, Beginning, Loaded},
+    queue::{Entry, Held},
     records::{Pen, effects, executions, family, waits},
 };
 
@@ -21,10 +22,19 @@ pub(crate) struct Plan<S: GraphState> {
     graph: Graph<S>,
     scope: TaskScope,
     thread: ThreadId,
-    initial: S,
+    initial: Initial<S>,
     answer: Option<GivenAnswer>,
+    /// The entry of the queue from which it begins.
+    entry: Option<Held>,
     /// The step of which the execution is the child.
     pub(crate) parent_step: Option<StepId>,
+}
+
+/// The state with which an execution begins.
+enum Initial<S> {
+    State(S),
+    /// As it stands in the queue; not looked at where an execution goes on.
+    Json(String),
 }
 
 /// What the transaction found.
@@ -56,8 +66,24 @@ impl<S: GraphState> Plan<S> {
             graph: graph.clone(),
             scope: scope.clone(),
             thread: thread.clone(),
-            initial,
+            initial: Initial::State(initial),
             answer,
+            entry: None,
+            parent_step: None,
+        }
+    }
+
+    /// A plan for what stands in the queue.
+    pub(crate) fn queued(runtime: &Runtime, graph: &Graph<S>, entry: &Entry, initial: String, held: Held) -> Self {
+        Self {
+            ambient: runtime.ambient.clone(),
+            lease_ttl: runtime.lease_ttl,
+            graph: graph.clone(),
+            scope: entry.scope.clone(),
+            thread: entry.thread.clone(),
+            initial: Initial::Json(initial),
+            answer: None,
+            entry: Some(held),
             parent_step: None,
         }
     }
@@ -82,7 +108,13 @@ impl<S: GraphState> Plan<S> {
         Ok((claim.hold(token), begun))
     }
 
-    fn begin_in(self, tx: &mut Tx<'_>, token: &LeaseToken, id: ExecutionId) -> Result<Begun<S>, DurableError> {
+    /// Begins in this transaction, which has taken the thread.
+    pub(crate) fn begin_in(
+        self,
+        tx: &mut Tx<'_>,
+        token: &LeaseToken,
+        id: ExecutionId,
+    ) -> Result<Begun<S>, DurableError> {
         let newest = executions::newest(tx, &self.scope.scope, &self.thread)?;
         if let Some(answer) = &self.answer {
             let tenant = &self.scope.scope.tenant;
@@ -124,14 +156,18 @@ impl<S: GraphState> Plan<S> {
         id: ExecutionId,
         last: Option<TimeMs>,
     ) -> Result<Begun<S>, DurableError> {
-        let beginning = frame::begin(Some((&id, "")), &self.graph, self.initial, false)?;
+        let initial = match self.initial {
+            Initial::State(state) => state,
+            Initial::Json(json) => serde_json::from_str(&json).map_err(Arc::new)?,
+        };
+        let beginning = frame::begin(Some((&id, "")), &self.graph, initial, false)?;
         // The newest execution of a thread is the one that began last, also when the clock has been put back.
         let now = last.map_or(tx.now(), |last| tx.now().max(TimeMs(last.0 + 1)));
         let execution = Execution {
             parent_step: self.parent_step.as_ref().map(ToString::to_string),
             ..new_execution(&self.graph, id, &self.scope, &self.thread, now)
         };
-        let pen = Pen::new(self.scope, execution.id.clone(), token.clone());
+        let pen = Pen::of_entry(self.scope, execution.id.clone(), token.clone(), self.entry);
         executions::insert(tx, &execution)?;
         if let Some(row) = &beginning.row {
             pen.insert_checkpoint(tx, "", row.clone())?;
@@ -143,7 +179,7 @@ impl<S: GraphState> Plan<S> {
     }
 
     fn resume(self, tx: &mut Tx<'_>, token: &LeaseToken, execution: Execution) -> Result<Begun<S>, DurableError> {
-        let pen = Pen::new(execution.scope.clone(), execution.id.clone(), token.clone());
+        let pen = Pen::of_entry(execution.scope.clone(), execution.id.clone(), token.clone(), self.entry);
         if execution.cancel.is_some() {
             pen.end_family(tx, Status::Cancelled)?;
             pen.set_status(tx, Status::Cancelled, None, "execution.cancelled", 0)?;

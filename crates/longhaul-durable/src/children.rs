@@ -57,6 +57,7 @@ impl NodeContext {
         }
         let options = RunOptions {
             cancel: self.cancel().clone(),
+            stop: self.0.run.stopping[1].clone(),
             resources: self.resources().clone(),
             supersteps_max: self.0.run.supersteps_max,
             ..RunOptions::default()

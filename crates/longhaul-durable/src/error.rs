@@ -2,10 +2,13 @@
 
 use std::{error::Error, sync::Arc};
 
-use longhaul_core::{ExecutionId, ThreadId, TimeMs};
+use longhaul_core::{ExecutionId, TenantId, ThreadId, TimeMs};
 use longhaul_store::{LeaseError, StoreError};
 
-use crate::{AnswerSchemaError, ConflictError, LimitError, RouteError, StepId, WaitId, WaitInfo, WaitStatus};
+use crate::{
+    AnswerSchemaError, ConflictError, EntryId, EntryStatus, LimitError, RouteError, StepId, WaitId, WaitInfo,
+    WaitStatus,
+};
 
 /// Why a node did not finish. Nothing of its superstep was closed; recorded steps stay recorded, and the next run tries
 /// again from the first step that is not.
@@ -459,6 +462,36 @@ pub enum DurableError {
         thread: ThreadId,
         /// All open waits.
         waits: Vec<WaitInfo>,
+    },
+    /// The tenant has as many entries in the queue as it may.
+    #[error("the queue holds {entries_max} entries of {tenant}, the most allowed: wait until some are done")]
+    QueueFull {
+        /// The tenant.
+        tenant: TenantId,
+        /// The limit.
+        entries_max: u32,
+    },
+    /// The thread is in the queue already.
+    #[error("thread {thread} is in the queue already, as {entry}: wait until it is done, or use another thread")]
+    ThreadQueued {
+        /// The thread.
+        thread: ThreadId,
+        /// Its entry.
+        entry: EntryId,
+    },
+    /// There is no such entry in the queue for this user.
+    #[error("there is no entry {entry} in the queue")]
+    NoEntry {
+        /// The id asked for.
+        entry: EntryId,
+    },
+    /// Only an entry that is parked can be put back, and only one that was never begun can be withdrawn.
+    #[error("the entry {entry} is {}: nothing was changed", .status.as_str())]
+    EntryStatus {
+        /// The entry.
+        entry: EntryId,
+        /// How it is.
+        status: EntryStatus,
     },
     /// The runtime is ending its runs.
     #[error("this runtime is ending and begins nothing new: run it elsewhere")]

@@ -176,7 +176,7 @@ impl<S: GraphState> Frame<S> {
         loop {
             let signals = Signals {
                 cancelled: self.run.cancel.is_cancelled(),
-                stop: self.run.stopping.is_cancelled() || self.stop_when.as_ref().is_some_and(|stop| stop(&self.state)),
+                stop: self.run.is_stopping() || self.stop_when.as_ref().is_some_and(|stop| stop(&self.state)),
                 supersteps_max: self.run.supersteps_max,
             };
             let superstep = match machine::plan(&self.position, signals) {

@@ -75,6 +75,7 @@ mod open;
 mod pausing;
 mod policy;
 mod progress;
+mod queue;
 mod recording;
 mod records;
 mod resources;
@@ -90,6 +91,7 @@ mod timers;
 mod waits;
 mod waking;
 mod webhook;
+mod worker;
 
 pub use answer_schema::AnswerSchemaError;
 pub use builder::GraphBuilder;
@@ -107,6 +109,7 @@ pub use longhaul_durable_macros::GraphState;
 pub use machine::{Action, Finished, Position, RouteError, Routes, Signals, close, plan, start};
 pub use policy::{CacheKey, NodePolicy, Retry};
 pub use progress::{News, Progress};
+pub use queue::{Enqueue, Enqueued, Entry, EntryFilter, EntryId, EntryIdError, EntryStatus, QUEUE_MAX, QUEUED};
 pub use records::{
     checkpoints::Form,
     effects::PendingEffect,
@@ -122,6 +125,7 @@ pub use timers::{Deadlines, Fired};
 pub use waits::{Answer, Continued, GivenAnswer, Wait, WaitId, WaitIdError, WaitInfo, WaitKind, WaitStatus};
 pub use waking::{READY, Ready};
 pub use webhook::{WaitToken, WaitTokenError};
+pub use worker::{Worked, Worker};
 
 /// The guide's pages, so that what they show is compiled.
 #[cfg(doctest)]

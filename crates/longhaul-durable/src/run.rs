@@ -23,7 +23,7 @@ pub(crate) struct Run {
     /// Ends the run at once.
     pub(crate) cancel: CancellationToken,
     /// Ends the run at the next boundary of any frame.
-    pub(crate) stopping: CancellationToken,
+    pub(crate) stopping: [CancellationToken; 2],
     pub(crate) resources: Resources,
     pub(crate) progress: broadcast::Sender<Progress>,
     /// Most supersteps of a frame.
@@ -31,6 +31,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Whether the run is to end at the next boundary.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.iter().any(CancellationToken::is_cancelled)
+    }
+
     /// Tells whoever watches.
     pub(crate) fn tell(&self, place: &Place, news: impl FnOnce() -> News) {
         if self.progress.receiver_count() == 0 {

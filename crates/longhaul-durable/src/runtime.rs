@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use longhaul_core::{Ambient, ExecutionId, TaskScope, ThreadId, limits::SUPERSTEPS_MAX};
-use longhaul_store::Store;
+use longhaul_store::{Lease, Store};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +17,7 @@ use crate::{
     checkpoint,
     ending::Next,
     frame::{self, Beginning, Frame, How, Loaded, LoopEnd, Role},
+    queue::QUEUE_MAX,
     records::Pen,
     run::{Journal, Run},
     timers,
@@ -27,6 +28,8 @@ use crate::{
 pub struct RunOptions<S> {
     /// Ends the run at once: the nodes in flight are dropped, what they recorded stays.
     pub cancel: CancellationToken,
+    /// Ends the run at the next boundary between supersteps.
+    pub stop: CancellationToken,
     /// The live objects that nodes need.
     pub resources: Resources,
     /// Asked at each boundary between supersteps, also before the first: ends the run where it says so.
@@ -47,6 +50,7 @@ impl<S> Default for RunOptions<S> {
     fn default() -> Self {
         Self {
             cancel: CancellationToken::new(),
+            stop: CancellationToken::new(),
             resources: Resources::new(),
             stop_when: None,
             supersteps_max: SUPERSTEPS_MAX,
@@ -87,6 +91,7 @@ pub struct Runtime {
     pub(crate) ambient: Ambient,
     pub(crate) lease_ttl: Duration,
     pub(crate) active: Active,
+    pub(crate) queue_max: u32,
     progress: broadcast::Sender<Progress>,
 }
 
@@ -106,13 +111,28 @@ impl Runtime {
 
     fn with(store: Option<Store>, ambient: Ambient) -> Self {
         let (progress, _) = broadcast::channel(1024);
-        Self { store, ambient, lease_ttl: Duration::from_secs(30), active: Active::default(), progress }
+        Self {
+            store,
+            ambient,
+            lease_ttl: Duration::from_secs(30),
+            active: Active::default(),
+            queue_max: QUEUE_MAX,
+            progress,
+        }
     }
 
     /// The same runtime with another time after which a silent host loses its threads; 30 s unless stated.
     #[must_use]
     pub fn with_lease_ttl(mut self, ttl: Duration) -> Self {
         self.lease_ttl = ttl;
+        self
+    }
+
+    /// The same runtime with another bound on the entries that one tenant may have in the queue, whatever they wait for;
+    /// [`crate::QUEUE_MAX`] unless stated.
+    #[must_use]
+    pub fn with_queue_max(mut self, entries_max: u32) -> Self {
+        self.queue_max = entries_max;
         self
     }
 
@@ -193,6 +213,18 @@ impl Runtime {
     ) -> Result<Outcome<S>, DurableError> {
         self.active.check_open()?;
         let (lease, begun) = plan.begin(store).await?;
+        self.go_on(store, graph, lease, begun, options).await
+    }
+
+    /// Runs what has been begun to its end.
+    pub(crate) async fn go_on<S: GraphState>(
+        &self,
+        store: &Store,
+        graph: &Graph<S>,
+        lease: Lease,
+        begun: Begun<S>,
+        options: RunOptions<S>,
+    ) -> Result<Outcome<S>, DurableError> {
         let (pen, thread, loaded) = match begun {
             Begun::Running { pen, thread, loaded } => (pen, thread, loaded),
             Begun::Cancelled => return Ok(Outcome::Cancelled),
@@ -241,7 +273,7 @@ impl Runtime {
                 // An answer came while others of the superstep were still at work.
                 Next::Again => {}
                 Next::At(due) => {
-                    timers::until_or_asked(store, due, [place.cancel(), self.active.stopping()]).await;
+                    timers::until_or_asked(store, due, [place.cancel(), self.active.stopping(), &options.stop]).await;
                 }
             }
             frame = frame.read_again(&journal).await?;
@@ -265,7 +297,7 @@ impl Runtime {
             runtime: self.clone(),
             journal,
             cancel: place.cancel().clone(),
-            stopping: self.active.stopping().clone(),
+            stopping: [self.active.stopping().clone(), options.stop.clone()],
             resources: options.resources.clone(),
             progress: self.progress.clone(),
             supersteps_max: options.supersteps_max,

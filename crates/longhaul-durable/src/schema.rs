@@ -3,8 +3,10 @@
 
 use longhaul_store::Migrations;
 
+use crate::queue;
+
 /// The migrations of this crate; give them to [`longhaul_store::Store::open`].
-pub const MIGRATIONS: Migrations = Migrations { component: "durable", steps: &[FIRST, SECOND, WAITS] };
+pub const MIGRATIONS: Migrations = Migrations { component: "durable", steps: &[FIRST, SECOND, WAITS, queue::TABLES] };
 
 const FIRST: &str = "
 CREATE TABLE executions (

@@ -189,11 +189,12 @@ async fn until(store: &Store, at: TimeMs) {
 }
 
 /// The same for a run, unless it is to end before.
-pub(crate) async fn until_or_asked(store: &Store, at: TimeMs, asked: [&CancellationToken; 2]) {
+pub(crate) async fn until_or_asked(store: &Store, at: TimeMs, asked: [&CancellationToken; 3]) {
     tokio::select! {
         biased;
         () = asked[0].cancelled() => {}
         () = asked[1].cancelled() => {}
+        () = asked[2].cancelled() => {}
         () = until(store, at) => {}
     }
 }

@@ -7,7 +7,7 @@ use longhaul_core::{ExecutionId, TaskScope, ThreadId};
 use longhaul_store::{StoreError, Tx};
 
 use crate::{
-    DurableError, Execution, Runtime,
+    DurableError, Execution, Runtime, queue,
     records::{executions, family},
 };
 
@@ -56,5 +56,6 @@ pub(crate) fn wake(tx: &mut Tx<'_>, execution: Execution) -> Result<Execution, S
     let root = family::root(tx, execution)?;
     executions::set_woken(tx, &root)?;
     tx.notify(READY, root.id.as_str())?;
+    queue::wake(tx, &root.scope.scope.tenant, &root.thread)?;
     Ok(root)
 }

@@ -96,6 +96,26 @@ impl LeaseClaim {
         }
     }
 
+    /// The same where nothing can be waited for, as within a transaction: nothing when somebody on this host has it.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn try_lock(store: &Store, tenant: &TenantId, thread: &ThreadId) -> Result<Option<Self>, StoreError> {
+        let lock = store.locks().try_lock(tenant, thread)?;
+        let (store, tenant, thread) = (store.clone(), tenant.clone(), thread.clone());
+        Ok(lock.map(|lock| Self { store, tenant, thread, _lock: lock }))
+    }
+
+    /// Whether [`Self::take`] would take it now.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn is_free(&self, read: &ReadTx<'_>) -> Result<bool, StoreError> {
+        let now = read.shared_now()?;
+        let row = held(read, &self.tenant, &self.thread)?;
+        Ok(row.is_none_or(|row| row.holder.host == self.store.locks().host() || !row.holds_at(now)))
+    }
+
     /// Takes the thread from other hosts, in this transaction. A host that goes silent loses it after `ttl`. What
     /// another host still holds is respected, what a dead owner on this host left behind is not.
     ///

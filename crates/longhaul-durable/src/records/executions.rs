@@ -5,7 +5,7 @@ use longhaul_store::{ReadTx, Row, StoreError, Tx, give_back, values};
 use serde_json::json;
 
 use super::{Pen, V};
-use crate::StepId;
+use crate::{StepId, queue};
 
 /// How an execution is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -299,6 +299,7 @@ impl Pen {
              WHERE tenant_id = ?1 AND execution_id = ?2",
             &values![self.tenant(), self.execution(), status.as_str(), error, now, closed, reads_answers],
         )?;
+        queue::follow(tx, self, status, error)?;
         let data = match error {
             Some(error) => json!({ "superstep": superstep, "error": error }),
             None => json!({ "superstep": superstep }),

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use longhaul_core::{ExecutionId, TaskScope, TenantId};
 use longhaul_store::{LeaseToken, StoreError, Tx, Value, values};
 
+use crate::queue::Held;
+
 pub(crate) mod cache;
 pub(crate) mod checkpoints;
 pub(crate) mod deliveries;
@@ -31,11 +33,22 @@ struct Inner {
     scope: TaskScope,
     execution: ExecutionId,
     token: LeaseToken,
+    /// The entry of the queue from which it was begun.
+    entry: Option<Held>,
 }
 
 impl Pen {
     pub(crate) fn new(scope: TaskScope, execution: ExecutionId, token: LeaseToken) -> Self {
-        Self(Arc::new(Inner { scope, execution, token }))
+        Self::of_entry(scope, execution, token, None)
+    }
+
+    /// The same for an execution of the queue, whose entry follows what becomes of it.
+    pub(crate) fn of_entry(scope: TaskScope, execution: ExecutionId, token: LeaseToken, entry: Option<Held>) -> Self {
+        Self(Arc::new(Inner { scope, execution, token, entry }))
+    }
+
+    pub(crate) fn entry(&self) -> Option<&Held> {
+        self.0.entry.as_ref()
     }
 
     pub(crate) fn scope(&self) -> &TaskScope {

@@ -81,6 +81,14 @@ impl Ground {
         matches!(self.kind, Kind::File).then(|| self.dir.path())
     }
 
+    /// Asks the database through another connection.
+    pub(crate) fn psql(&self, sql: &str) -> String {
+        match &self.kind {
+            Kind::Postgres(database) => database.psql(sql).unwrap(),
+            Kind::File | Kind::Memory(_) => panic!("there is no server to ask"),
+        }
+    }
+
     fn ambient(&self) -> Ambient {
         Ambient::new(Arc::new(self.clock.clone()), Ambient::system().rng)
     }

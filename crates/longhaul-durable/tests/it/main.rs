@@ -23,6 +23,12 @@ mod parallel;
 #[cfg(test)]
 mod policies;
 #[cfg(test)]
+mod queue;
+#[cfg(test)]
+mod queue_ends;
+#[cfg(test)]
+mod queue_processes;
+#[cfg(test)]
 mod random_graphs;
 #[cfg(test)]
 mod refused;

@@ -56,6 +56,10 @@ impl Done {
         self.0.lock().unwrap().push(what.into());
     }
 
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
