@@ -29,9 +29,19 @@ Examples:
   longhaul report --dir recipes                   one page with everything that happened, to look at
   longhaul doctor                                 what this machine lacks, and how to get it
 
+Executions of graphs, of this or any other program:
+  longhaul executions                             which there are, and where each stands
+  longhaul waits                                  what somebody has to answer
+  longhaul approve WAIT --note \"looks good\"      say yes; longhaul reject WAIT says no
+  longhaul retry THREAD                           what keeps it from going on
+  longhaul explain ID                             what an id is, how it came about, what comes next
+  longhaul backup DIR                             a copy of everything, while work goes on
+  longhaul store verify                           is everything whole?
+
 Environment:
   OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL   the model's service (any OpenAI-compatible one)
   LONGHAUL_HOME                                   where the store and the evidence live
+  LONGHAUL_STORE                                  another store, as a folder or a postgres:// URL
   LONGHAUL_LOG                                    what is logged, as in longhaul=debug
   NO_COLOR                                        no colours
   Every key of longhaul.toml has a variable and --set KEY=VALUE: docs/configuration.md.

@@ -2,7 +2,7 @@
 
 use std::{fmt, process::ExitCode};
 
-use longhaul::{ErrorKind, LonghaulError, settings::SettingsError};
+use longhaul::{ErrorKind, LonghaulError, OperateError, settings::SettingsError};
 
 /// An exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,8 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     if error.is::<SettingsError>() {
         return Exit::Usage;
     }
-    match error.downcast_ref::<LonghaulError>().map(LonghaulError::kind) {
+    let kind = error.downcast_ref::<LonghaulError>().map(LonghaulError::kind);
+    match kind.or_else(|| error.downcast_ref::<OperateError>().map(OperateError::kind)) {
         Some(ErrorKind::Usage) => Exit::Usage,
         Some(ErrorKind::Environment) => Exit::Environment,
         Some(ErrorKind::Retry | ErrorKind::Failed) | None => Exit::Failed,

@@ -19,6 +19,7 @@ mod error;
 mod folder;
 mod home;
 mod machine;
+mod operate;
 mod queries;
 mod report;
 mod runs;
@@ -28,8 +29,11 @@ mod verify;
 pub use connect::DEMO_CASSETTE;
 pub use error::{ErrorKind, LonghaulError};
 pub use home::{Longhaul, Program};
-pub use longhaul_core::{Ambient, Event, FeatureId, Visibility};
-pub use longhaul_durable::{News, Progress};
+pub use longhaul_core::{Ambient, Event, ExecutionId, FeatureId, TenantId, ThreadId, TimeMs, UserId, Visibility};
+pub use longhaul_durable::{
+    ExecutionFilter, ExecutionView, News, PendingEffect, Progress, Settlement, Status as ExecutionStatus, StatusError,
+    WaitInfo,
+};
 pub use longhaul_harness::{
     Phase,
     features::{Feature, Standing},
@@ -40,10 +44,14 @@ pub use longhaul_harness::{
 pub use longhaul_memory as memory;
 pub use longhaul_model as model;
 pub use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, Problem};
+pub use longhaul_store::{Backup, BackupProgress, Finding as StoreFinding, Report as StoreReport, Severity};
 pub use longhaul_tools as tools;
 pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
+pub use operate::{
+    Answered, Cancelled, Decision, Explanation, Fact, Line, OpenWait, OperateError, Operator, Retried, StorePlace,
+};
 pub use queries::{Details, FeatureView, Status};
-pub use report::ReportWritten;
+pub use report::{ReportWritten, moment};
 pub use runs::{Ending, InitRequest, RunLimits, RunReport};
 pub use tokio_util::sync::CancellationToken;
 pub use verify::VerdictView;

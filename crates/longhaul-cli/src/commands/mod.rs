@@ -1,16 +1,23 @@
 //! One file per command. Each reads its settings, does its work and says how it ended.
 
+mod answer;
+mod at_store;
 mod cassette;
 mod demo;
 mod doctor;
+mod executions;
+mod explain;
 mod init;
+mod keep;
 mod log;
 mod report;
 mod run;
 pub(crate) mod sandbox_init;
+mod settle;
 mod setup;
 mod status;
 mod verify;
+mod waits;
 mod work;
 
 use clap::Subcommand;
@@ -27,6 +34,15 @@ pub(crate) enum Command {
     Log(log::Log),
     Verify(verify::Verify),
     Report(report::Report),
+    Executions(executions::Executions),
+    Waits(waits::Waits),
+    Approve(answer::Approve),
+    Reject(answer::Reject),
+    Cancel(settle::Cancel),
+    Retry(settle::Retry),
+    Explain(explain::Explain),
+    Backup(keep::BackupArgs),
+    Store(keep::StoreArgs),
     Demo(demo::Demo),
     Doctor(doctor::Doctor),
     Setup(setup::Setup),
@@ -44,6 +60,15 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Log(command) => log::run(&global, &command),
         Command::Verify(command) => verify::run(&global, &command),
         Command::Report(command) => report::run(&global, &command),
+        Command::Executions(command) => executions::run(&global, &command),
+        Command::Waits(command) => waits::run(&global, &command),
+        Command::Approve(command) => answer::approve(&global, &command),
+        Command::Reject(command) => answer::reject(&global, &command),
+        Command::Cancel(command) => settle::cancel(&global, &command),
+        Command::Retry(command) => settle::retry(&global, &command),
+        Command::Explain(command) => explain::run(&global, &command),
+        Command::Backup(command) => keep::backup(&global, &command),
+        Command::Store(command) => keep::store(&global, &command),
         Command::Demo(command) => demo::run(&global, &command),
         Command::Doctor(command) => doctor::run(&global, &command),
         Command::Setup(command) => setup::run(&global, &command),

@@ -86,7 +86,8 @@ pub(super) fn micros(us: u64) -> String {
 }
 
 /// A moment as `2026-05-04 09:31` (UTC), from milliseconds since the epoch.
-pub(super) fn moment(ms: i64) -> String {
+#[must_use]
+pub fn moment(ms: i64) -> String {
     let (days, minutes) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000) / 60_000);
     // Days to year, month, day after H. Hinnant, "chrono-compatible low-level date algorithms", civil_from_days.
     let z = days + 719_468;

@@ -1,0 +1,110 @@
+//! Any id is explained, and nothing is changed by that.
+
+use longhaul_store::StoreSettings;
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::{
+    program::{Account, Ended},
+    shop::{Shop, block_on},
+};
+
+fn explain(account: &Account, id: &str, more: &[&str]) -> Ended {
+    account.run(&[&["explain", id, "--store", "shop"], more].concat())
+}
+
+fn stored(account: &Account) -> Vec<String> {
+    let database = Connection::open(account.path("shop/longhaul.db")).unwrap();
+    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+    let tables: Vec<String> =
+        database.prepare(tables).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let mut all = Vec::new();
+    for table in tables {
+        let mut rows = database.prepare(&format!("SELECT * FROM {table}")).unwrap();
+        let columns = rows.column_count();
+        let mut rows = rows.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            let cells = (0..columns).map(|column| format!("{:?}", row.get_ref(column).unwrap()));
+            all.push(format!("{table}: {}", cells.collect::<Vec<_>>().join(" ")));
+        }
+    }
+    all
+}
+
+#[test]
+fn an_execution_its_steps_waits_and_events_are_explained_and_left_alone() {
+    let account = Account::new();
+    let wait = block_on(async { Shop::open(StoreSettings::new(account.path("shop"))).await.ask("order-17").await });
+    let before = stored(&account);
+
+    let thread = explain(&account, "order-17", &[]);
+    assert_eq!((thread.code, thread.err.as_str()), (Some(0), ""), "{thread:?}");
+    for part in [
+        "thread order-17",
+        "belongs to  tenant_default, user_default",
+        "graph       post 1 (shape ",
+        "status      waiting",
+        "0: the initial state",
+        "draft/1/write#1 (pure)",
+        "1: draft",
+        "approval \"publish this post?\" at ask/2/publish this post?#1, still open",
+        "resumes at superstep 2: ask",
+        "runs again: its nodes, from their top",
+        &format!("waits for \"publish this post?\": longhaul approve {wait} --store shop"),
+    ] {
+        assert!(thread.out.contains(part), "{part} is missing from:\n{}", thread.out);
+    }
+    let order = |text: &str| thread.out.find(text).unwrap();
+    assert!(order("0: the initial state") < order("draft/1/write#1 (pure)"));
+    assert!(order("draft/1/write#1 (pure)") < order(" 1: draft"));
+    assert!(order(" 1: draft") < order("still open"));
+
+    let object: Value = serde_json::from_str(&explain(&account, "order-17", &["--json"]).out).unwrap();
+    let fact = |name: &str| {
+        let facts = object["facts"].as_array().unwrap();
+        facts.iter().find(|fact| fact["name"] == name).unwrap()["value"].as_str().unwrap().to_owned()
+    };
+    let execution = fact("execution");
+    let event = object["story"].as_array().unwrap().iter().find(|line| line["kind"] == "event").unwrap();
+    let event = event["id"].as_str().unwrap();
+    let step = format!("{execution}/draft/1/write#1");
+    for (id, parts) in [
+        (execution.as_str(), &["execution exec_", "resumes at superstep 2: ask"][..]),
+        (&step, &["step 1 of draft, superstep 1", "\"ten things\"", "this result is returned and nothing is run"]),
+        (&wait, &["wait wait_", "publish this post?", "{\"draft\":\"ten things\"}", "longhaul reject wait_"]),
+        (event, &["event evt_", "execution   exec_", "number"]),
+        ("task_default", &["task task_default", "post of order-17 begins, now waiting"]),
+        ("sess_default", &["session sess_default", "post of order-17 begins, now waiting"]),
+        ("trace_default", &["trace trace_default", "post of order-17 begins, now waiting"]),
+    ] {
+        let told = explain(&account, id, &[]);
+        assert_eq!((told.code, told.err.as_str()), (Some(0), ""), "{id}: {told:?}");
+        for part in parts {
+            assert!(told.out.contains(part), "{part} is missing from:\n{}", told.out);
+        }
+    }
+    for id in ["rec_1", "mem_1", "verdict_1", "evt_1", "wait_1", "exec_1", "exec_1/a/1/b#1", "trace_1", "no such", "x"]
+    {
+        let unknown = explain(&account, id, &[]);
+        assert_eq!((unknown.code, unknown.out.as_str()), (Some(2), ""), "{unknown:?}");
+        assert!(
+            unknown.err.contains(&format!("nothing in shop is called {id:?}: looked for executions")),
+            "{id}: {}",
+            unknown.err
+        );
+        assert!(unknown.err.contains("verdicts (verdict_…) and threads"), "{}", unknown.err);
+    }
+    for looking in [&["executions"][..], &["waits"], &["store", "verify"], &["retry", "order-17"]] {
+        account.run(&[looking, &["--store", "shop"]].concat());
+    }
+    assert_eq!(stored(&account), before, "looking changed something");
+}
+
+#[test]
+fn a_long_story_is_told_from_its_end() {
+    let account = Account::new();
+    block_on(async { Shop::open(StoreSettings::new(account.path("shop"))).await.ask("order-17").await });
+    let told = explain(&account, "order-17", &["--limit", "2"]);
+    assert!(told.out.contains("earlier things are left out"), "{}", told.out);
+    assert!(!told.out.contains("the initial state"), "{}", told.out);
+}

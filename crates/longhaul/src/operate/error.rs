@@ -1,0 +1,169 @@
+//! Why something that was asked for at a terminal did not happen.
+
+use std::path::PathBuf;
+
+use longhaul_core::{Scope, ThreadId, TimeMs};
+use longhaul_durable::{DurableError, PendingEffect, Status, StepId, WaitId, WaitInfo, WaitKind, WaitStatus};
+use longhaul_store::{LeaseError, StoreError};
+
+use crate::{ErrorKind, report::moment};
+
+/// Why something that was asked for at a terminal did not happen. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OperateError {
+    /// The folder holds no store.
+    #[error(
+        "there is no store in {dir}: name the folder or database that the program uses, `--store DIR` or `--store postgres://…`"
+    )]
+    NoStore {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// Nothing has this id.
+    #[error(
+        "nothing in {store} is called {id:?}: looked for {kinds} of {} and {}; `longhaul executions` lists what there is, `--store`, `--tenant` and `--user` look elsewhere",
+        .owner.tenant, .owner.user
+    )]
+    Unknown {
+        /// The id.
+        id: String,
+        /// What was looked for.
+        kinds: &'static str,
+        /// Where.
+        store: String,
+        /// Whose.
+        owner: Scope,
+    },
+    /// Several waits could be meant.
+    #[error("{} waits match {id:?}; name the one that is meant:{}", .waits.len(), listed(.waits))]
+    WhichWait {
+        /// What was asked for.
+        id: String,
+        /// What matches.
+        waits: Vec<WaitInfo>,
+    },
+    /// Nothing waits there.
+    #[error("nothing waits on {thread}: its execution is {}; `longhaul waits` lists all open waits", .status.as_str())]
+    NothingWaits {
+        /// The thread.
+        thread: ThreadId,
+        /// How its execution is.
+        status: Status,
+    },
+    /// The wait ends in another way.
+    #[error("{wait} is a wait of kind {}: it ends by itself, not by an answer", .kind.as_str())]
+    NotForPeople {
+        /// The wait.
+        wait: WaitId,
+        /// Its kind.
+        kind: WaitKind,
+    },
+    /// It cannot be guessed what the wait wants to hear.
+    #[error(
+        "{wait} wants more than yes or no: answer with `longhaul approve {wait} --value JSON`, where JSON fits {wanted}"
+    )]
+    NeedsValue {
+        /// The wait.
+        wait: WaitId,
+        /// Its schema, or its kind.
+        wanted: String,
+    },
+    /// Somebody was first.
+    #[error(
+        "{wait} was {} at {} UTC{}{}; nothing was changed",
+        .status.as_str(), moment(.at.0),
+        .actor.as_ref().map_or_else(String::new, |actor| format!(" by {actor}")),
+        .value.as_ref().map_or_else(String::new, |value| format!(": {value}"))
+    )]
+    AlreadyEnded {
+        /// The wait.
+        wait: WaitId,
+        /// How it ended.
+        status: WaitStatus,
+        /// When.
+        at: TimeMs,
+        /// By whom.
+        actor: Option<String>,
+        /// With which answer.
+        value: Option<String>,
+    },
+    /// The execution is over.
+    #[error("{id} is {}: there is nothing to {what}{}", .status.as_str(), .unfinished.as_ref().map_or_else(String::new, |other| format!("; the thread goes on with {other}")))]
+    Finished {
+        /// The execution.
+        id: String,
+        /// How it ended.
+        status: Status,
+        /// What was asked for.
+        what: &'static str,
+        /// The thread's unfinished execution, if there is another.
+        unfinished: Option<String>,
+    },
+    /// Nobody asks about this step.
+    #[error("{id} has no act of unknown outcome{}", .step.as_ref().map_or_else(String::new, |step| format!(" at {step}")))]
+    NothingToSettle {
+        /// The execution.
+        id: String,
+        /// The step that was named.
+        step: Option<StepId>,
+    },
+    /// Several acts could be meant, or it was not said what happened.
+    #[error(
+        "nobody knows whether this happened; find out, then say so:{}",
+        .pending.iter().map(|effect| format!("\n  longhaul retry '{}' --happened JSON\n  longhaul retry '{}' --did-not-happen", effect.step, effect.step)).collect::<String>()
+    )]
+    SayWhatHappened {
+        /// The acts.
+        pending: Vec<PendingEffect>,
+    },
+    /// Somebody is at work on the thread.
+    #[error(transparent)]
+    Lease(LeaseError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The runtime refused.
+    #[error(transparent)]
+    Durable(DurableError),
+}
+
+fn listed(waits: &[WaitInfo]) -> String {
+    waits.iter().map(|wait| format!("\n  {}  {:?}, at {}", wait.id, wait.name, wait.place.within())).collect()
+}
+
+impl From<DurableError> for OperateError {
+    fn from(error: DurableError) -> Self {
+        match error {
+            DurableError::Lease(LeaseError::Store(error)) | DurableError::Store(error) => Self::Store(error),
+            DurableError::Lease(held) => Self::Lease(held),
+            other => Self::Durable(other),
+        }
+    }
+}
+
+impl OperateError {
+    /// Who can do something about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoStore { .. }
+            | Self::Unknown { .. }
+            | Self::WhichWait { .. }
+            | Self::NeedsValue { .. }
+            | Self::NotForPeople { .. }
+            | Self::Durable(DurableError::AnswerRefused { .. })
+            | Self::Store(
+                StoreError::Address { .. } | StoreError::NotEmpty { .. } | StoreError::BackedUpElsewhere { .. },
+            ) => ErrorKind::Usage,
+            Self::Store(StoreError::DiskFull { .. } | StoreError::Io { .. }) => ErrorKind::Environment,
+            Self::Lease(_) => ErrorKind::Retry,
+            Self::AlreadyEnded { .. }
+            | Self::NothingWaits { .. }
+            | Self::Finished { .. }
+            | Self::NothingToSettle { .. }
+            | Self::SayWhatHappened { .. }
+            | Self::Store(_)
+            | Self::Durable(_) => ErrorKind::Failed,
+        }
+    }
+}

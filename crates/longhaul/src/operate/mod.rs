@@ -1,0 +1,215 @@
+//! What a person does at a terminal with executions, whichever program runs them: look, answer, end, settle, explain,
+//! back up and verify.
+//!
+//! It owns finding what is meant and saying what to do next; what an answer or an end is, the runtime says. Invariants:
+//! whoever asks is named in what is recorded; only answering, ending and settling change a store.
+
+mod answering;
+mod error;
+mod explaining;
+mod next;
+mod rows;
+mod settling;
+mod sound;
+mod story;
+
+use std::path::{Path, PathBuf};
+
+use longhaul_core::{Ambient, ExecutionId, Scope, TaskScope, TenantId, ThreadId, UserId};
+use longhaul_durable::{ExecutionFilter, ExecutionView, Runtime, StepId, WaitInfo};
+use longhaul_store::{Backup, BackupProgress, Report, Store, StoreSettings};
+
+pub use answering::{Answered, Decision};
+pub use error::OperateError;
+pub use explaining::{Explanation, Fact, Line};
+pub use settling::{Cancelled, Retried};
+
+/// Which store is meant, and as whom.
+#[derive(Debug, Clone)]
+pub struct StorePlace {
+    /// A folder or a `postgres://` URL; nothing for the home's own.
+    pub store: Option<String>,
+    /// The home: it holds its own store, and this machine's locks of a database.
+    pub home: PathBuf,
+    /// Whose rows.
+    pub tenant: TenantId,
+    /// Of which user.
+    pub user: UserId,
+    /// Who is at the terminal: recorded with answers.
+    pub actor: String,
+}
+
+/// A store that somebody looks at from outside.
+pub struct Operator {
+    store: Store,
+    runtime: Runtime,
+    scope: Scope,
+    actor: String,
+    /// The store as it is named to people, without a password.
+    shown: String,
+    /// What has to be typed to mean this store again.
+    flags: String,
+}
+
+/// An open wait and whose it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenWait {
+    /// The wait.
+    pub wait: WaitInfo,
+    /// Its execution's thread.
+    pub thread: ThreadId,
+    /// Its execution's scope.
+    pub scope: TaskScope,
+}
+
+impl Operator {
+    /// Opens a store that exists. Its tables are brought up to this release, as by any program that opens it.
+    ///
+    /// # Errors
+    /// [`OperateError::NoStore`], [`OperateError::Store`].
+    pub async fn open(place: StorePlace) -> Result<Self, OperateError> {
+        let ambient = Ambient::system();
+        let StorePlace { store, home, tenant, user, actor } = place;
+        let (settings, shown, flags) = match store {
+            Some(url) if url.contains("://") => {
+                let settings = StoreSettings::from_url(&url, home.join("databases"))?;
+                (settings, without_password(&url), format!(" --store {}", quoted(&without_password(&url))))
+            }
+            Some(dir) => (existing(Path::new(&dir))?, dir.clone(), format!(" --store {}", quoted(&dir))),
+            None => (existing(&home)?, home.display().to_string(), String::new()),
+        };
+        let store = Store::open(settings, ambient.clone(), &[longhaul_durable::MIGRATIONS]).await?;
+        let runtime = Runtime::new(store.clone(), ambient);
+        Ok(Self { store, runtime, scope: Scope { tenant, user }, actor, shown, flags })
+    }
+
+    /// The store as it is named to people, without a password.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// What has to be added to a command to mean this store again; empty for the home's.
+    #[must_use]
+    pub fn flags(&self) -> &str {
+        &self.flags
+    }
+
+    /// The executions that are meant, the newest first.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn executions(&self, filter: ExecutionFilter) -> Result<Vec<ExecutionView>, OperateError> {
+        Ok(self.runtime.executions(&self.scope, filter).await?)
+    }
+
+    /// All open waits, the oldest first.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn waits(&self) -> Result<Vec<OpenWait>, OperateError> {
+        let found = self.runtime.all_waits(&self.scope, 1_000).await?;
+        Ok(found.into_iter().map(|(scope, thread, wait)| OpenWait { wait, thread, scope }).collect())
+    }
+
+    /// Tenants and users that have executions in this store, with how many: for whoever finds nothing.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn owners(&self) -> Result<Vec<(TenantId, UserId, u64)>, OperateError> {
+        Ok(self.store.read(rows::owners).await?)
+    }
+
+    /// Copies the store into a new folder while others use it.
+    ///
+    /// # Errors
+    /// Those of [`Store::backup`].
+    pub async fn backup(
+        &self,
+        to: &Path,
+        progress: impl FnMut(BackupProgress) + Send + 'static,
+    ) -> Result<Backup, OperateError> {
+        Ok(self.store.backup(to, progress).await?)
+    }
+
+    /// Looks at everything that is stored.
+    ///
+    /// # Errors
+    /// Those of [`Store::verify`].
+    pub async fn verify(&self) -> Result<Report, OperateError> {
+        let known = self.store.read(rows::components).await?;
+        let checks: Vec<_> = sound::CHECKS
+            .iter()
+            .filter(|(needs, _)| needs.iter().all(|name| known.iter().any(|known| known == name)))
+            .map(|(_, check)| *check)
+            .collect();
+        Ok(self.store.verify(&checks).await?)
+    }
+
+    /// The execution that an id of it, of one of its steps, or of its thread means: of a thread the unfinished one, or
+    /// the newest.
+    async fn execution(&self, id: &str) -> Result<ExecutionView, OperateError> {
+        let mut filter = ExecutionFilter { limit: 1, ..ExecutionFilter::default() };
+        if let Ok(step) = id.parse::<StepId>() {
+            filter.id = Some(step.execution);
+        } else if let Ok(execution) = id.parse::<ExecutionId>() {
+            filter.id = Some(execution);
+        } else if let Ok(thread) = id.parse::<ThreadId>() {
+            filter.id = self.runtime.find(&self.scope, &thread).await?.map(|execution| execution.id);
+            filter.thread = Some(thread);
+        } else {
+            return Err(self.unknown(id, "executions, steps, threads"));
+        }
+        let found = self.runtime.executions(&self.scope, filter).await?.into_iter().next();
+        found.ok_or_else(|| self.unknown(id, "executions, steps, threads"))
+    }
+
+    fn unknown(&self, id: &str, kinds: &'static str) -> OperateError {
+        let id = id.chars().take(200).collect();
+        OperateError::Unknown { id, kinds, store: self.shown.clone(), owner: self.scope.clone() }
+    }
+}
+
+/// A folder with a store in it; looking makes none.
+fn existing(dir: &Path) -> Result<StoreSettings, OperateError> {
+    // The folder, or the file in it.
+    let dir = if dir.ends_with("longhaul.db") { dir.parent().unwrap_or(dir) } else { dir };
+    if !dir.join("longhaul.db").is_file() {
+        return Err(OperateError::NoStore { dir: dir.to_owned() });
+    }
+    Ok(StoreSettings::new(dir))
+}
+
+/// A URL that may be printed: what stands between the user and the host, and behind a question mark, is left out.
+fn without_password(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let rest = rest.split('?').next().unwrap_or_default();
+    match rest.rsplit_once('@') {
+        Some((user, host)) => format!("{scheme}://{}@{host}", user.split(':').next().unwrap_or_default()),
+        None => format!("{scheme}://{rest}"),
+    }
+}
+
+/// As it can be typed into a shell.
+fn quoted(text: &str) -> String {
+    if text.chars().all(|char| char.is_alphanumeric() || "_-./:@%+=,~".contains(char)) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_password_is_shown() {
+        for (url, shown) in [
+            ("postgres://me:s3cret@127.0.0.1:5432/work", "postgres://me@127.0.0.1:5432/work"),
+            ("postgres://me:s3@cret@127.0.0.1/work?password=s3cret", "postgres://me@127.0.0.1/work"),
+            ("postgres://127.0.0.1/work", "postgres://127.0.0.1/work"),
+        ] {
+            assert_eq!(without_password(url), shown);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What happened in an execution, in the order in which it happened: events, checkpoints, steps, acts, answers.
+
+use longhaul_durable::{Happening, Moment, WaitStatus};
+
+use super::{OperateError, Operator, explaining::Line, rows};
+
+impl Operator {
+    /// The moments of an execution, and the lines of its events, one after the other.
+    pub(super) async fn told(
+        &self,
+        execution: &longhaul_core::ExecutionId,
+        moments: &[Moment],
+        limit: u32,
+    ) -> Result<Vec<Line>, OperateError> {
+        let (scope, id) = (self.scope.clone(), execution.to_string());
+        let mut lines = self.store.read(move |read| rows::events(read, &scope, "execution_id", &id, limit)).await?;
+        // What has a line of its own below.
+        lines.retain(|line| !["wait.opened", "wait.answered"].iter().any(|kind| line.what.starts_with(kind)));
+        lines.extend(moments.iter().map(line));
+        // Stable: of the same moment, events come first, then what they led to.
+        lines.sort_by_key(|line| line.at);
+        Ok(lines)
+    }
+}
+
+fn line(moment: &Moment) -> Line {
+    let (kind, what, id) = match &moment.what {
+        Happening::Checkpoint { ns, superstep: 0, .. } if ns.is_empty() => {
+            ("checkpoint", "0: the initial state".to_owned(), None)
+        }
+        Happening::Checkpoint { ns, superstep, nodes } => ("checkpoint", format!("{ns}{superstep}: {nodes}"), None),
+        Happening::Step { step, effect, key } => {
+            let key = key.as_ref().map_or_else(String::new, |key| format!(", key {key}"));
+            ("step", format!("{} ({effect}{key})", step.within()), Some(step.to_string()))
+        }
+        Happening::Intent { step } => {
+            ("effect", format!("{} is about to happen", step.within()), Some(step.to_string()))
+        }
+        Happening::Receipt { step } => ("effect", format!("{} has happened", step.within()), Some(step.to_string())),
+        Happening::Asked { wait } => {
+            let now = match wait.status {
+                WaitStatus::Waiting => "still open",
+                WaitStatus::Answered => "answered since",
+                WaitStatus::Expired => "expired since",
+                WaitStatus::Cancelled => "cancelled since",
+            };
+            (
+                "wait",
+                format!("{} {:?} at {}, {now}", wait.kind.as_str(), wait.name, wait.place.within()),
+                Some(wait.id.to_string()),
+            )
+        }
+        Happening::Attempt { wait, actor, outcome, .. } => {
+            ("answer", format!("of {actor}: {outcome}"), Some(wait.to_string()))
+        }
+    };
+    Line { at: moment.at.0, kind, what, step: None, id }
+}
