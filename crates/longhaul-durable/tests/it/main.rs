@@ -15,11 +15,11 @@ mod parallel;
 #[cfg(test)]
 mod policies;
 #[cfg(test)]
-mod random_graphs;
-#[cfg(test)]
 mod refused;
 #[cfg(test)]
 mod runs;
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod steps;
 #[cfg(test)]
