@@ -144,6 +144,7 @@ impl Supervisor {
                 Err(error) => self.harm(&error).await,
             }
         };
+        assert!(self.world.stolen().is_none(), "the thread was taken away, and the run went on");
         let records = self.records().await;
         let checkpoints = self.runtime.history(&scope().scope, &thread(), 10_000).await.unwrap();
         let history = checkpoints.iter().map(|it| format!("{} {:?} {:?}", it.superstep, it.nodes, it.position));
