@@ -11,7 +11,7 @@ use longhaul_store::{Holder, ReadTx, StoreError, Value, lease_holder, values};
 use crate::{
     DurableError, Execution, Form, PendingEffect, Runtime, Status, StepId, WaitId, WaitInfo,
     checkpoint::position_of,
-    records::{checkpoints::CheckpointRow, effects, executions, steps, waits},
+    records::{checkpoints::CheckpointRow, executions, family, steps, waits},
 };
 
 const STATUSES: [Status; 7] = [
@@ -76,9 +76,9 @@ pub struct ExecutionView {
     pub superstep: u64,
     /// The nodes of the next superstep, each once.
     pub next: Vec<String>,
-    /// Its open waits.
+    /// Its open waits, and those of executions that it began.
     pub waits: Vec<WaitInfo>,
-    /// Its acts of unknown outcome.
+    /// Its acts of unknown outcome, and those of executions that it began.
     pub pending: Vec<PendingEffect>,
     /// Who is at work on its thread now.
     pub holder: Option<Holder>,
@@ -293,8 +293,8 @@ fn view(read: &ReadTx<'_>, scope: &Scope, id: &ExecutionId) -> Result<Option<Exe
     Ok(Some(ExecutionView {
         superstep: newest.map_or(0, |row| row.superstep),
         next,
-        waits: waits::open(read, &scope.tenant, id)?,
-        pending: effects::pending(read, &scope.tenant, id)?,
+        waits: family::open_waits(read, &scope.tenant, id)?,
+        pending: family::pending(read, &scope.tenant, id)?,
         holder: lease_holder(read, scope, &execution.thread)?,
         execution,
     }))

@@ -29,13 +29,13 @@ mod queue_ends;
 #[cfg(test)]
 mod queue_processes;
 #[cfg(test)]
-mod random_graphs;
-#[cfg(test)]
 mod refused;
 #[cfg(test)]
 mod resumes;
 #[cfg(test)]
 mod runs;
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod steps;
 #[cfg(test)]

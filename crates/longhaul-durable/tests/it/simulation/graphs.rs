@@ -1,67 +1,23 @@
-//! Random graphs through the real runtime, whose store dies after each number of commits in turn: every run that goes on
-//! afterwards must come to what an undisturbed run comes to, and do nothing that it need not do again.
-//!
-//! A graph is made of pieces, one after the other: a node, parallel ways of unequal length with a join, a fan-out, a
-//! loop, a deferred node, a jump, a graph inside. Nodes do steps; some fail the first time that they run.
+//! Random graphs, made of pieces one after the other: a node, parallel ways of unequal length with a join, a fan-out, a
+//! loop, a deferred node, a jump, a graph inside. What their nodes do is the world's.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
-use longhaul_core::Ambient;
-use longhaul_durable::{
-    DurableError, END, Effect, Flow, Graph, GraphBuilder, GraphState, MIGRATIONS, NodeContext, NodeError, Outcome,
-    RunOptions, Runtime, START, Send,
-};
-use longhaul_store::{Faults, Store, StoreSettings};
+use longhaul_durable::{END, Flow, Graph, GraphBuilder, GraphState, NodePolicy, Retry, START, Send};
 use serde::{Deserialize, Serialize};
 
-use crate::support::{scope, thread};
+use super::world::World;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, GraphState)]
-struct Log {
+pub(super) struct Log {
     #[append]
-    lines: Vec<String>,
+    pub(super) lines: Vec<String>,
     #[reduce(count, from = String)]
     rounds: BTreeMap<String, u64>,
 }
 
 fn count(rounds: &mut BTreeMap<String, u64>, loop_name: String) {
     *rounds.entry(loop_name).or_default() += 1;
-}
-
-/// What was really done, and which nodes have failed already.
-#[derive(Clone, Default)]
-struct World {
-    done: Arc<Mutex<Vec<String>>>,
-    failed: Arc<Mutex<BTreeSet<String>>>,
-    fails: bool,
-}
-
-impl World {
-    /// Does two steps and then, perhaps, fails this once.
-    async fn work(&self, ctx: &NodeContext, log: &Log) -> Result<LogUpdate, NodeError> {
-        let place = ctx.step_id("").within();
-        let mut seen = Vec::new();
-        for n in 0..2 {
-            let id = ctx.step_id("do").within();
-            let lines = log.lines.len();
-            let step = ctx.step("do", Effect::Pure, async {
-                self.done.lock().unwrap().push(id);
-                // Another task has its turn here.
-                tokio::task::yield_now().await;
-                Ok(lines * 10 + n)
-            });
-            seen.push(step.await?.to_string());
-        }
-        let chosen = place.bytes().map(u32::from).sum::<u32>() % 4 == 0;
-        if self.fails && chosen && self.failed.lock().unwrap().insert(place) {
-            return Err(NodeError::gave_up(io::Error::other("planned")));
-        }
-        Ok(LogUpdate::new().lines([format!("{} {}", ctx.node(), seen.join(" "))]))
-    }
 }
 
 /// Makes graphs out of random bits.
@@ -85,6 +41,12 @@ impl Maker {
 
     fn node(&self, graph: GraphBuilder<Log>, name: &str) -> GraphBuilder<Log> {
         let world = self.world.clone();
+        let graph = if self.world.pick(name) % 4 == 0 {
+            let retry = Retry { max_attempts: 2, first_ms: 0, jitter: false, ..Retry::default() };
+            graph.policy(name, NodePolicy::new().retry(retry))
+        } else {
+            graph
+        };
         graph.node(name, move |ctx, log: Arc<Log>| {
             let world = world.clone();
             async move { world.work(&ctx, &log).await }
@@ -195,76 +157,8 @@ impl Maker {
     }
 }
 
-fn graph(seed: u64, world: &World) -> Graph<Log> {
+/// The graph of this seed.
+pub(super) fn graph(seed: u64, world: &World) -> Graph<Log> {
     let bits = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Maker { bits, world: world.clone() }.graph(0)
-}
-
-async fn run(runtime: &Runtime, graph: &Graph<Log>) -> Result<Outcome<Log>, DurableError> {
-    runtime.run(graph, &scope(), &thread(), Log::default(), RunOptions::default()).await
-}
-
-/// What an undisturbed run comes to, and all that it does.
-async fn undisturbed(seed: u64) -> (Log, BTreeSet<String>) {
-    let world = World::default();
-    let runtime = Runtime::ephemeral(Ambient::system());
-    let Ok(Outcome::Completed(log)) = run(&runtime, &graph(seed, &world)).await else { panic!("seed {seed}") };
-    let done = world.done.lock().unwrap().clone();
-    let each = done.iter().cloned().collect::<BTreeSet<_>>();
-    assert_eq!(each.len(), done.len(), "seed {seed}: a step was done twice");
-    (log, each)
-}
-
-/// Runs until it is complete, with one death after so many commits; tells whether the store died.
-async fn with_a_death(seed: u64, commits: u64, fails: bool, expected: &(Log, BTreeSet<String>)) -> bool {
-    let place = format!("seed {seed}, death after {commits} commits, failing nodes {fails}");
-    let world = World { fails, ..World::default() };
-    let graph = graph(seed, &world);
-    let faults = Faults::new();
-    let settings = StoreSettings::in_memory();
-    let store = Store::open_with_faults(settings, Ambient::system(), &[MIGRATIONS], faults.clone()).await.unwrap();
-    faults.die_after(commits);
-    let mut died = false;
-    let log = loop {
-        match run(&Runtime::new(store.clone(), Ambient::system()), &graph).await {
-            Ok(Outcome::Completed(log)) => break log,
-            Ok(Outcome::Failed { error: NodeError::Store(_), .. }) | Err(_) if !died => {
-                died = true;
-                faults.revive();
-            }
-            Ok(Outcome::Failed { .. }) if fails => {}
-            other => panic!("{place}: {other:?}"),
-        }
-    };
-    assert_eq!(log, expected.0, "{place}");
-    let mut times: BTreeMap<String, u32> = BTreeMap::new();
-    world.done.lock().unwrap().iter().for_each(|id| *times.entry(id.clone()).or_default() += 1);
-    assert!(times.keys().eq(&expected.1), "{place}");
-    // Only a step that was being recorded when the store died may be done again.
-    let again: Vec<_> = times.iter().filter(|(_, times)| **times > if died { 2 } else { 1 }).collect();
-    assert!(again.is_empty(), "{place}: {again:?}");
-    died
-}
-
-/// Each seed is a graph; `LONGHAUL_SEEDS=17..40` takes others, as a failure names them.
-fn seeds() -> std::ops::Range<u64> {
-    let Ok(text) = std::env::var("LONGHAUL_SEEDS") else { return 0..5 };
-    let (first, end) = text.split_once("..").expect("LONGHAUL_SEEDS=first..end");
-    first.parse().unwrap()..end.parse().unwrap()
-}
-
-#[tokio::test]
-async fn random_graphs_come_to_the_same_wherever_their_store_dies() {
-    let seeds = seeds();
-    let mut deaths = 0;
-    for seed in seeds.clone() {
-        let expected = undisturbed(seed).await;
-        let mut commits = 0;
-        while with_a_death(seed, commits, seed % 2 == 0, &expected).await {
-            commits += 1;
-        }
-        deaths += commits;
-    }
-    assert!(deaths > 10 * (seeds.end - seeds.start), "{deaths} deaths");
-    println!("{deaths} deaths in {} graphs", seeds.end - seeds.start);
 }
