@@ -11,7 +11,7 @@ use longhaul_store::{Holder, ReadTx, StoreError, Value, lease_holder, values};
 use crate::{
     DurableError, Execution, Form, PendingEffect, Runtime, Status, StepId, WaitId, WaitInfo,
     checkpoint::position_of,
-    records::{checkpoints::CheckpointRow, effects, executions, steps, waits},
+    records::{checkpoints::CheckpointRow, executions, family, steps, waits},
 };
 
 const STATUSES: [Status; 7] = [
@@ -76,9 +76,9 @@ pub struct ExecutionView {
     pub superstep: u64,
     /// The nodes of the next superstep, each once.
     pub next: Vec<String>,
-    /// Its open waits.
+    /// Its open waits, and those of executions that it began.
     pub waits: Vec<WaitInfo>,
-    /// Its acts of unknown outcome.
+    /// Its acts of unknown outcome, and those of executions that it began.
     pub pending: Vec<PendingEffect>,
     /// Who is at work on its thread now.
     pub holder: Option<Holder>,
@@ -203,7 +203,7 @@ impl Runtime {
             story.extend(acted(read, &id, &key)?);
             story.extend(asked(read, &scope, &key)?);
             // Of the same moment, what leads to the other comes first.
-            story.sort_by_key(|moment| (moment.at, moment.what.rank()));
+            story.sort_by_key(|moment| (moment.at, moment.what.order()));
             Ok(story)
         });
         read.await
@@ -229,14 +229,21 @@ impl Runtime {
 }
 
 impl Happening {
-    fn rank(&self) -> u8 {
+    /// Where it belongs among what happened in the same millisecond: the superstep of the outermost frame, whether it
+    /// closes that, the superstep of its own frame, and what leads to what.
+    fn order(&self) -> (u64, bool, u64, u8) {
+        let outer = |ns: &str, own: u64| match ns.split_once('.') {
+            Some((superstep, _)) => superstep.parse().unwrap_or(own),
+            None => own,
+        };
+        let of = |step: &StepId, rank: u8| (outer(&step.ns, step.superstep), false, step.superstep, rank);
         match self {
-            Self::Intent { .. } => 0,
-            Self::Step { .. } => 1,
-            Self::Receipt { .. } => 2,
-            Self::Asked { .. } => 3,
-            Self::Attempt { .. } => 4,
-            Self::Checkpoint { superstep, .. } => 5 - u8::from(*superstep == 0) * 5,
+            Self::Intent { step } => of(step, 0),
+            Self::Step { step, .. } => of(step, 1),
+            Self::Receipt { step } => of(step, 2),
+            Self::Asked { wait } => of(&wait.place, 3),
+            Self::Attempt { .. } => (u64::MAX, false, 0, 0),
+            Self::Checkpoint { ns, superstep, .. } => (outer(ns, *superstep), ns.is_empty(), *superstep, 4),
         }
     }
 
@@ -293,8 +300,8 @@ fn view(read: &ReadTx<'_>, scope: &Scope, id: &ExecutionId) -> Result<Option<Exe
     Ok(Some(ExecutionView {
         superstep: newest.map_or(0, |row| row.superstep),
         next,
-        waits: waits::open(read, &scope.tenant, id)?,
-        pending: effects::pending(read, &scope.tenant, id)?,
+        waits: family::open_waits(read, &scope.tenant, id)?,
+        pending: family::pending(read, &scope.tenant, id)?,
         holder: lease_holder(read, scope, &execution.thread)?,
         execution,
     }))

@@ -7,7 +7,7 @@ use longhaul_durable::{Continued, DurableError, Happening, WaitId, WaitInfo, Wai
 use longhaul_store::StoreError;
 use serde_json::{Value, json};
 
-use super::{OpenWait, OperateError, Operator};
+use super::{OperateError, Operator};
 
 /// What somebody says to a wait.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,12 +48,11 @@ impl Operator {
         note: Option<&str>,
     ) -> Result<Answered, OperateError> {
         let wait = self.wait_to_answer(target).await?;
-        if matches!(wait.kind, WaitKind::Timer | WaitKind::Child) {
+        if wait.kind == WaitKind::Timer {
             return Err(OperateError::NotForPeople { wait: wait.id, kind: wait.kind });
         }
         let value = value_of(&wait, decision, note)?;
-        let digest = Digest::of(value.to_string()).to_string();
-        let request = format!("cli:{}:{}", self.actor, digest.get(..16).unwrap_or_default());
+        let request = format!("cli:{}:{}", self.actor, Digest::of(value.to_string()));
         let continued = self.runtime.continue_with(&self.scope, &wait.id, value, &request, &self.actor).await;
         let continued = match continued {
             Ok(continued) => continued,
@@ -87,16 +86,17 @@ impl Operator {
                 found => return Ok(found?),
             }
         }
-        let mut open: Vec<OpenWait> = self.waits().await?;
         if target.starts_with("wait_") {
-            open.retain(|open| open.wait.id.as_str().starts_with(target));
+            let open = self.waits().await?.into_iter().map(|open| open.wait);
+            let open = open.filter(|wait| wait.id.as_str().starts_with(target)).collect();
             return one(target, open)?.ok_or_else(unknown);
         }
         let execution = match self.execution(target).await {
             Err(OperateError::Unknown { .. }) => return Err(unknown()),
             found => found?.execution,
         };
-        open.retain(|open| open.wait.execution == execution.id);
+        // Those of executions that it began are its own to whoever looks at it.
+        let open = self.runtime.waits(&self.scope, &execution.id).await?;
         if let Some(wait) = one(target, open)? {
             return Ok(wait);
         }
@@ -116,12 +116,11 @@ impl Operator {
     }
 }
 
-fn one(target: &str, mut open: Vec<OpenWait>) -> Result<Option<WaitInfo>, OperateError> {
+fn one(target: &str, mut open: Vec<WaitInfo>) -> Result<Option<WaitInfo>, OperateError> {
     if open.len() > 1 {
-        let waits = open.into_iter().map(|open| open.wait).collect();
-        return Err(OperateError::WhichWait { id: target.to_owned(), waits });
+        return Err(OperateError::WhichWait { id: target.to_owned(), waits: open });
     }
-    Ok(open.pop().map(|open| open.wait))
+    Ok(open.pop())
 }
 
 /// What is said to the wait: a bare yes or no is a boolean, or an object with `approved` where the wait's schema names
