@@ -203,7 +203,7 @@ impl Runtime {
             story.extend(acted(read, &id, &key)?);
             story.extend(asked(read, &scope, &key)?);
             // Of the same moment, what leads to the other comes first.
-            story.sort_by_key(|moment| (moment.at, moment.what.rank()));
+            story.sort_by_key(|moment| (moment.at, moment.what.order()));
             Ok(story)
         });
         read.await
@@ -229,14 +229,21 @@ impl Runtime {
 }
 
 impl Happening {
-    fn rank(&self) -> u8 {
+    /// Where it belongs among what happened in the same millisecond: the superstep of the outermost frame, whether it
+    /// closes that, the superstep of its own frame, and what leads to what.
+    fn order(&self) -> (u64, bool, u64, u8) {
+        let outer = |ns: &str, own: u64| match ns.split_once('.') {
+            Some((superstep, _)) => superstep.parse().unwrap_or(own),
+            None => own,
+        };
+        let of = |step: &StepId, rank: u8| (outer(&step.ns, step.superstep), false, step.superstep, rank);
         match self {
-            Self::Intent { .. } => 0,
-            Self::Step { .. } => 1,
-            Self::Receipt { .. } => 2,
-            Self::Asked { .. } => 3,
-            Self::Attempt { .. } => 4,
-            Self::Checkpoint { superstep, .. } => 5 - u8::from(*superstep == 0) * 5,
+            Self::Intent { step } => of(step, 0),
+            Self::Step { step, .. } => of(step, 1),
+            Self::Receipt { step } => of(step, 2),
+            Self::Asked { wait } => of(&wait.place, 3),
+            Self::Attempt { .. } => (u64::MAX, false, 0, 0),
+            Self::Checkpoint { ns, superstep, .. } => (outer(ns, *superstep), ns.is_empty(), *superstep, 4),
         }
     }
 

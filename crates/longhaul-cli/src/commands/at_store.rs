@@ -30,7 +30,7 @@ impl StoreFlags {
     pub(super) async fn open(&self, global: &Global) -> anyhow::Result<Operator> {
         let settings = global.settings(None, &[])?;
         let place = StorePlace {
-            store: self.store.clone(),
+            store: self.store.clone().filter(|store| !store.is_empty()),
             home: settings.home,
             tenant: self.tenant.clone(),
             user: self.user.clone(),
@@ -92,4 +92,9 @@ pub(super) fn look(status: ExecutionStatus) -> (Glyph, Ink) {
 pub(super) fn below(style: Style, ink: Option<Ink>, text: &str) -> String {
     let text = style.fit_after(2, text);
     format!("  {}", ink.map_or(text.clone(), |ink| style.paint(ink, &text)))
+}
+
+/// A fact with its name, in columns.
+pub(super) fn named(style: Style, name: &str, value: &str) -> String {
+    format!("  {name:<11} {}", style.fit_after(14, value))
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use longhaul::{Explanation, Line, moment};
 
 use super::{
-    at_store::{StoreFlags, below},
+    at_store::{StoreFlags, below, named},
     work,
 };
 use crate::{
@@ -52,7 +52,7 @@ fn lines(style: Style, told: &Explanation) -> Vec<String> {
     let heading = |text: &str| style.paint(Ink::Strong, text);
     let mut lines = vec![format!("{} {}", heading(told.kind), style.fit_after(told.kind.len() + 1, &told.id))];
     for fact in &told.facts {
-        lines.push(below(style, None, &format!("{:<11} {}", fact.name, fact.value)));
+        lines.push(named(style, &fact.name, &fact.value));
     }
     if !told.story.is_empty() {
         lines.push(format!("\n{}", heading("what happened (UTC)")));
@@ -71,12 +71,10 @@ fn lines(style: Style, told: &Explanation) -> Vec<String> {
         }
         lines.push(line(style, clock, happened));
     }
-    for (title, facts) in [("evidence", &told.evidence)] {
-        if !facts.is_empty() {
-            lines.push(format!("\n{}", heading(title)));
-        }
-        lines.extend(facts.iter().map(|fact| below(style, None, &format!("{:<11} {}", fact.name, fact.value))));
+    if !told.evidence.is_empty() {
+        lines.push(format!("\n{}", heading("evidence")));
     }
+    lines.extend(told.evidence.iter().map(|fact| named(style, &fact.name, &fact.value)));
     if !told.now.is_empty() {
         lines.push(format!("\n{}", heading("now")));
     }

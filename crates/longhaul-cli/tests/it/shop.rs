@@ -22,7 +22,6 @@ pub(crate) struct Order {
 
 /// The program.
 pub(crate) struct Shop {
-    pub(crate) store: Store,
     runtime: Runtime,
     /// The bank has no connection.
     pub(crate) offline: Arc<AtomicBool>,
@@ -31,8 +30,8 @@ pub(crate) struct Shop {
 impl Shop {
     pub(crate) async fn open(settings: StoreSettings) -> Self {
         let store = Store::open(settings, Ambient::system(), &[MIGRATIONS]).await.unwrap();
-        let runtime = Runtime::new(store.clone(), Ambient::system());
-        Self { store, runtime, offline: Arc::new(AtomicBool::new(true)) }
+        let runtime = Runtime::new(store, Ambient::system());
+        Self { runtime, offline: Arc::new(AtomicBool::new(true)) }
     }
 
     async fn run(&self, graph: &Graph<Order>, thread: &str) -> Outcome<Order> {

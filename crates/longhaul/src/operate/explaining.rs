@@ -127,7 +127,7 @@ impl Operator {
             told.fact("execution", execution.id.to_string());
         }
         told.owner(&execution.scope, &execution.thread);
-        let shape = fingerprint.get(..8).unwrap_or_default();
+        let shape: String = fingerprint.trim_start_matches("sha256:").chars().take(8).collect();
         told.fact("graph", format!("{} {} (shape {shape})", execution.graph, execution.graph_version));
         told.fact("status", execution.status.as_str());
         if let Some(error) = &execution.error {

@@ -17,8 +17,14 @@ impl Operator {
         // What has a line of its own below.
         lines.retain(|line| !["wait.opened", "wait.answered"].iter().any(|kind| line.what.starts_with(kind)));
         lines.extend(moments.iter().map(line));
-        // Stable: of the same moment, events come first, then what they led to.
-        lines.sort_by_key(|line| line.at);
+        // Stable. Of the same moment: a run begins, then does its work, then says how that ended.
+        let begins =
+            |line: &Line| ["execution.started", "execution.resumed"].iter().any(|kind| line.what.starts_with(kind));
+        lines.sort_by_key(|line| match line.kind {
+            "event" if begins(line) => (line.at, 0),
+            "event" => (line.at, 2),
+            _ => (line.at, 1),
+        });
         Ok(lines)
     }
 }

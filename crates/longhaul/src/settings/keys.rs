@@ -323,7 +323,8 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 /// Variables that begin with `LONGHAUL_` and are not settings.
-pub(crate) const OTHER_VARIABLES: &[&str] = &["LONGHAUL_LOG", "LONGHAUL_CONFIG_DIR", "LONGHAUL_CASSETTE_LOG"];
+pub(crate) const OTHER_VARIABLES: &[&str] =
+    &["LONGHAUL_LOG", "LONGHAUL_CONFIG_DIR", "LONGHAUL_CASSETTE_LOG", "LONGHAUL_STORE"];
 
 /// What tests tell the processes they start begins like this.
 pub(crate) const TEST_PREFIX: &str = "LONGHAUL_TEST_";
