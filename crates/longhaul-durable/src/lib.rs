@@ -86,6 +86,7 @@ mod schema;
 mod shape;
 mod state;
 mod step;
+mod stream;
 mod superstep;
 mod task;
 mod timers;
@@ -123,6 +124,10 @@ pub use schema::MIGRATIONS;
 pub use shape::{Child, END, NodeShape, START, Shape, Way, Ways};
 pub use state::{ConflictError, Field, GraphState, Reducer};
 pub use step::{Effect, Probed, StepError, StepId, StepIdError};
+pub use stream::{
+    BUSINESS_EVENT_V, BusinessEvent, DevStream, DevView, DevViews, EventStream, ForUsers, StreamOf, StreamedEvent,
+    to_ui_json,
+};
 pub use timers::{Deadlines, Fired};
 pub use waits::{Answer, Continued, GivenAnswer, Wait, WaitId, WaitIdError, WaitInfo, WaitKind, WaitStatus};
 pub use waking::{READY, Ready};

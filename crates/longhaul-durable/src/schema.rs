@@ -3,10 +3,11 @@
 
 use longhaul_store::Migrations;
 
-use crate::queue;
+use crate::{queue, stream};
 
 /// The migrations of this crate; give them to [`longhaul_store::Store::open`].
-pub const MIGRATIONS: Migrations = Migrations { component: "durable", steps: &[FIRST, SECOND, WAITS, queue::TABLES] };
+pub const MIGRATIONS: Migrations =
+    Migrations { component: "durable", steps: &[FIRST, SECOND, WAITS, queue::TABLES, stream::INDEX] };
 
 const FIRST: &str = "
 CREATE TABLE executions (

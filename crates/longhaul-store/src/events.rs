@@ -104,6 +104,44 @@ pub fn events(
     }
 }
 
+/// Executions that are asked for in one statement.
+const EXECUTIONS: usize = 500;
+
+/// The events of one user that these executions caused, oldest first: those after number `after_seq`, at most `limit`.
+///
+/// # Errors
+/// Those of the database.
+pub fn events_of(
+    read: &ReadTx<'_>,
+    scope: &Scope,
+    executions: &[ExecutionId],
+    after_seq: i64,
+    limit: u32,
+) -> Result<Vec<Event>, StoreError> {
+    let mut found = Vec::new();
+    for some in executions.chunks(EXECUTIONS) {
+        let mut params = values![&scope.tenant, &scope.user, after_seq, limit].to_vec();
+        let mut list = String::new();
+        for execution in some {
+            params.push(execution.into());
+            list.push_str(if list.is_empty() { "?" } else { ", ?" });
+            list.push_str(&params.len().to_string());
+        }
+        found.append(&mut read.query(
+            &format!(
+                "{COLUMNS} WHERE tenant_id = ?1 AND user_id = ?2 AND seq > ?3 AND execution_id IS NOT NULL
+                     AND execution_id IN ({list})
+                 ORDER BY seq LIMIT ?4"
+            ),
+            &params,
+            event,
+        )?);
+    }
+    found.sort_by_key(|event| event.seq);
+    found.truncate(limit as usize);
+    Ok(found)
+}
+
 pub(crate) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
     Ok(Event {
         seq: row.get(0)?,

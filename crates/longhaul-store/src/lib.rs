@@ -68,7 +68,7 @@ mod writer;
 pub use backup::{Backup, BackupProgress};
 pub use blobs::Blobs;
 pub use error::{Cause, StoreError};
-pub use events::events;
+pub use events::{events, events_of};
 pub use faults::Faults;
 pub use lease::{Holder, Lease, LeaseClaim, LeaseError, LeaseToken, give_back, lease_holder};
 pub use migrations::Migrations;

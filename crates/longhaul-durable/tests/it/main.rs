@@ -41,6 +41,8 @@ mod steps;
 #[cfg(test)]
 mod stored;
 #[cfg(test)]
+mod streams;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod timers;
