@@ -45,7 +45,7 @@ pub(crate) enum Begun<S> {
     Cancelled,
     /// Somebody must first say what happened.
     NeedsReconcile(Vec<PendingEffect>),
-    /// It is a child that has come to its end before.
+    /// It has come to its end before: it is a child, or what was to be answered was answered before that.
     Finished(Box<Execution>),
     /// The answer was refused; that it was tried is noted.
     Refused(Box<DurableError>),
@@ -129,6 +129,10 @@ impl<S: GraphState> Plan<S> {
             let answered: Result<Continued, DurableError> = answering::accept(tx, &self.scope.scope, answer)?;
             if let Err(error) = answered {
                 return Ok(Begun::Refused(Box::new(error)));
+            }
+            // A repetition of the request that brought it to its end asks for nothing new.
+            if let Some(known) = newest.as_ref().filter(|known| known.status.is_finished()) {
+                return Ok(Begun::Finished(Box::new(known.clone())));
             }
         }
         if let Some(step) = &self.parent_step

@@ -36,7 +36,8 @@ pub struct RunOptions<S> {
     pub stop_when: Option<StopWhen<S>>,
     /// Most supersteps of the execution, all runs together, and of each subgraph.
     pub supersteps_max: u64,
-    /// An answer for one of the thread's waits, accepted in the transaction with which the run begins.
+    /// An answer for one of the thread's waits, accepted in the transaction with which the run begins. Repeated after
+    /// the execution's end, it begins no other.
     pub answer: Option<GivenAnswer>,
     /// When there is nothing left but timers to wait for, waits for them and goes on, keeping the thread, instead of
     /// ending with [`Outcome::Waiting`].

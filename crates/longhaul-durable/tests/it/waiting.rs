@@ -21,6 +21,7 @@ on! { file, memory, postgres:
     of_sixteen_answers_from_two_handles_one_is_accepted,
     several_waits_are_answered_one_by_one_in_any_order,
     one_call_answers_and_goes_on,
+    an_answer_that_is_repeated_after_the_end_begins_nothing,
     a_deadline_that_has_passed_is_an_answer_too,
     a_wait_inside_a_subgraph_is_found_again,
     a_swallowed_wait_still_waits,
@@ -193,6 +194,21 @@ async fn one_call_answers_and_goes_on(ground: Ground) {
     assert!(matches!(other, Err(DurableError::NoWait { .. })), "{other:?}");
     assert_eq!(completed(world.run_with(&graph, with(json!(false), "req-1")).await), Words::of(&["a draft", "false"]));
     assert_eq!(attempts(&world).await, ["accepted", "refused"]);
+}
+
+async fn an_answer_that_is_repeated_after_the_end_begins_nothing(ground: Ground) {
+    let world = ground.world().await;
+    let graph = approval(&world.done, &Arc::default());
+    let asked = waits(world.run(&graph).await).remove(0);
+    let answer =
+        GivenAnswer { wait: asked.id, value: json!(true), request_id: "req-1".to_owned(), actor: "ada".to_owned() };
+    let expected = Words::of(&["a draft", "true"]);
+    for _ in 0..2 {
+        let options = RunOptions { answer: Some(answer.clone()), ..RunOptions::default() };
+        assert_eq!(completed(world.run_with(&graph, options).await), expected);
+    }
+    assert_eq!(world.done.take(), ["draft", "ada said true"]);
+    assert_eq!(attempts(&world).await, ["accepted", "repeated"]);
 }
 
 async fn a_deadline_that_has_passed_is_an_answer_too(ground: Ground) {
