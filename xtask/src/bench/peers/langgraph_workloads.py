@@ -3,7 +3,7 @@ installed package. Reads one workload's name a line, answers one JSON line: mill
 several, through the synchronous and through the asynchronous interface. Ends with its input.
 
 Names: fanout:K  react:K  wide_state:ENTRIES:N  wide_dict:ENTRIES:N  sequential:K, each with ":saver" for the
-in-memory checkpointer (durability "exit", as there)."""
+in-memory checkpointer (durability "exit", as there), or with ":saver:sync" for one that keeps every superstep."""
 
 import asyncio
 import json
@@ -239,31 +239,33 @@ def sequential(count, saver):
 
 def workload(name):
     kind, *sizes = name.split(":")
+    durability = "exit"
+    if sizes[-1] == "sync":
+        durability = sizes.pop()
     saver = (lambda: None)
     if sizes[-1] == "saver":
         saver, sizes = InMemorySaver, sizes[:-1]
     sizes = [int(size) for size in sizes]
-    if kind == "wide_state":
-        return wide(WideState, *sizes, saver)
-    if kind == "wide_dict":
-        return wide(WideDict, *sizes, saver)
-    return {"fanout": fanout, "react": react, "sequential": sequential}[kind](*sizes, saver)
+    if kind in ("wide_state", "wide_dict"):
+        schema = WideState if kind == "wide_state" else WideDict
+        return *wide(schema, *sizes, saver), durability
+    return *{"fanout": fanout, "react": react, "sequential": sequential}[kind](*sizes, saver), durability
 
 
 def settings():
     return {"configurable": {"thread_id": str(uuid4())}, "recursion_limit": 1_000_000_000}
 
 
-def once(graph, start):
+def once(graph, start, durability):
     begun = time.perf_counter()
-    for _ in graph.stream(start, settings(), durability="exit"):
+    for _ in graph.stream(start, settings(), durability=durability):
         pass
     return time.perf_counter() - begun
 
 
-async def once_async(graph, start):
+async def once_async(graph, start, durability):
     begun = time.perf_counter()
-    async for _ in graph.astream(start, settings(), durability="exit"):
+    async for _ in graph.astream(start, settings(), durability=durability):
         pass
     return time.perf_counter() - begun
 
@@ -276,10 +278,10 @@ def repeated(run):
 
 def main():
     for line in sys.stdin:
-        graph, graph_async, start = workload(line.strip())
-        in_order = repeated(lambda: once(graph, start))
+        graph, graph_async, start, durability = workload(line.strip())
+        in_order = repeated(lambda: once(graph, start, durability))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            concurrent = repeated(lambda: runner.run(once_async(graph_async, start)))
+            concurrent = repeated(lambda: runner.run(once_async(graph_async, start, durability)))
         print(json.dumps({"name": line.strip(), "sync_ms": in_order, "async_ms": concurrent}), flush=True)
 
 
