@@ -113,9 +113,9 @@ pub use executions::{ExecutionFilter, ExecutionView, Happening, Moment, StatusEr
 pub use fit::Misfit;
 pub use flow::{Flow, Input, Planned, Route, Send};
 pub use graph::{Graph, MigrateFrom, MissingResource};
-pub use intervening::{INTERVENTION_BYTES_MAX, Intervention, InterventionId, InterventionIdError};
 pub use history::{Checkpoint, Point, PointError};
 pub use inspect::{Inspection, Problem};
+pub use intervening::{INTERVENTION_BYTES_MAX, Intervention, InterventionId, InterventionIdError};
 pub use limits::LimitError;
 pub use listing::WaitFilter;
 pub use longhaul_durable_macros::GraphState;
