@@ -75,7 +75,7 @@ async fn a_thread_branches_and_its_old_branch_survives() {
         assert_eq!(runtime.find(&single(), &thread()).await.unwrap().unwrap().id, fork.id);
         // A second branch gives the unfinished first one up.
         let second = runtime.fork::<Words>(&scope(), &old.id, 2, &thread()).await.unwrap();
-        let branches = runtime.executions(&single(), &thread()).await.unwrap();
+        let branches = runtime.branches(&single(), &thread()).await.unwrap();
         let known: Vec<_> = branches.iter().map(|e| (e.id.clone(), e.status)).collect();
         let expected = [
             (second.id.clone(), Status::Stopped),
@@ -121,7 +121,7 @@ async fn a_replay_from_the_end_does_nothing_and_from_before_runs_on_a_branch() {
         let early: Point = format!("{}@1", old.id).parse().unwrap();
         let outcome = runtime.replay(&counting(), &scope(), &early, RunOptions::default()).await.unwrap();
         assert_eq!(completed(outcome), Words::of(&["1", "2", "3"]));
-        assert_eq!(runtime.executions(&single(), &thread()).await.unwrap().len(), 2);
+        assert_eq!(runtime.branches(&single(), &thread()).await.unwrap().len(), 2);
     })
     .await;
 }

@@ -110,7 +110,7 @@ async fn finished_executions_go_by_age_thread_and_status_and_the_newest_stays() 
     let others = Retention { statuses: Some(vec![longhaul_durable::Status::Failed]), ..ages(1) };
     assert_eq!(runtime.prune(&graph, &single(), &others).await.unwrap(), Pruned::default());
     assert_eq!(runtime.prune(&graph, &single(), &ages(1)).await.unwrap().executions, 2);
-    let left = runtime.executions(&single(), &thread()).await.unwrap();
+    let left = runtime.branches(&single(), &thread()).await.unwrap();
     assert_eq!(left.len(), 1);
     let aged = Retention { max_age: Some(Duration::from_millis(1)), ..Retention::default() };
     assert_eq!(runtime.prune(&graph, &single(), &aged).await.unwrap().checkpoints, 3);

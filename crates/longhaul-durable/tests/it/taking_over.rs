@@ -166,7 +166,7 @@ async fn a_migration_changes_state_and_position_in_one_commit() {
     // The step that the first release recorded counts.
     assert_eq!(state.lines, ["line 0", "line 1", "line 2", "mine 1"]);
     assert!(world.kinds().await.contains(&"execution.migrated".to_owned()));
-    let all = world.runtime.executions(&single(), &thread()).await.unwrap();
+    let all = world.runtime.branches(&single(), &thread()).await.unwrap();
     assert_eq!(all.iter().map(|e| e.status).collect::<Vec<_>>(), [Status::Completed, Status::Abandoned]);
     let kept: old::Notes = world.runtime.state_at(&single(), &all[1].id, 3).await.unwrap();
     assert_eq!(kept.title, "mine");
