@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use longhaul_core::{Ambient, Digest, EventDraft, ExecutionId, TaskScope, ThreadId, TimeMs};
+use longhaul_core::{Ambient, EventDraft, ExecutionId, TaskScope, ThreadId, TimeMs};
 use longhaul_store::{Lease, LeaseClaim, LeaseError, LeaseToken, Store, Tx, give_back};
 use serde_json::json;
 
@@ -11,6 +11,8 @@ use crate::{
     Continued, DurableError, Execution, GivenAnswer, Graph, GraphState, PendingEffect, Runtime, Status, StepId,
     answering, children,
     frame::{self, Beginning, Loaded},
+    graph::Takes,
+    migrate,
     queue::{Entry, Held},
     records::{Pen, effects, executions, family, waits},
 };
@@ -189,13 +191,9 @@ impl<S: GraphState> Plan<S> {
             pen.set_status(tx, Status::Cancelled, None, "execution.cancelled", 0)?;
             return Ok(Begun::Cancelled);
         }
-        let (recorded, current) = (&execution.fingerprint, self.graph.fingerprint());
-        if recorded != current {
-            return Err(DurableError::GraphChanged {
-                thread: execution.thread,
-                recorded: graph_name(&execution.graph, execution.graph_version, recorded),
-                current: graph_name(&self.graph.shape().name, self.graph.shape().version, current),
-            });
+        let takes = self.graph.takes(&execution.fingerprint, execution.state_version);
+        if matches!(takes, Takes::Foreign) {
+            return Err(migrate::refusal(tx, &self.graph, &execution)?);
         }
         let pending = effects::pending(tx, pen.tenant(), pen.execution())?;
         if pending.iter().any(|effect| !effect.probe) {
@@ -204,6 +202,7 @@ impl<S: GraphState> Plan<S> {
             }
             return Ok(Begun::NeedsReconcile(pending));
         }
+        migrate::take_over(tx, &pen, &self.graph, &execution, takes)?;
         waits::expire(tx, pen.scope(), pen.execution())?;
         let loaded = Loaded::read(tx, &pen, "", false)?;
         let superstep = loaded.log.rows.last().map_or(0, |row| row.superstep);
@@ -236,12 +235,6 @@ fn new_execution<S: GraphState>(
         updated_at: now,
         closed_at: None,
     }
-}
-
-/// `harness 1 (3fa2b41c)`: two graphs of one version may still differ in shape.
-fn graph_name(name: &str, version: u32, fingerprint: &Digest) -> String {
-    let hex = fingerprint.hex();
-    format!("{name} {version} ({})", hex.split_at(8).0)
 }
 
 fn from_lease(error: LeaseError) -> DurableError {

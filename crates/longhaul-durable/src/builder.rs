@@ -6,6 +6,7 @@
 use std::{collections::BTreeMap, error::Error, future::Future, sync::Arc};
 
 use futures::future::FutureExt;
+use longhaul_core::Digest;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -13,8 +14,9 @@ use crate::{
     Flow, Graph, GraphState, Key, NodeContext, NodeError, NodePolicy, RouteError,
     check::GraphError,
     flow::{self, Answer, Input, Route},
-    graph::{MigrateFrom, MissingResource, NodeCode, NodeParts, Parts},
+    graph::{BlobsOf, MigrateFrom, Migration, MissingResource, NodeCode, NodeParts, Parts},
     machine::Position,
+    migrate,
     shape::{Child, END, NodeShape, START, Shape, Way, Ways},
 };
 
@@ -24,7 +26,9 @@ pub struct GraphBuilder<S: GraphState> {
     shape: Shape,
     nodes: BTreeMap<Arc<str>, NodeParts<S>>,
     state_version: u32,
-    migrations: Vec<(MigrateFrom, crate::graph::MigrationCode)>,
+    migrations: Vec<Migration>,
+    compatible: Vec<Digest>,
+    blobs: Option<BlobsOf<S>>,
     required_inside: Vec<MissingResource>,
     /// What was said of nodes that may be defined later: what, and of which node.
     said: Vec<(&'static str, Arc<str>)>,
@@ -47,6 +51,8 @@ impl<S: GraphState> GraphBuilder<S> {
             nodes: BTreeMap::new(),
             state_version: 1,
             migrations: Vec::new(),
+            compatible: Vec::new(),
+            blobs: None,
             required_inside: Vec::new(),
             said: Vec::new(),
             wrong: None,
@@ -236,12 +242,38 @@ impl<S: GraphState> GraphBuilder<S> {
     }
 
     /// How executions are taken over that an earlier release began: `code` changes the JSON of their state, and their
-    /// position, into this graph's.
-    pub fn migrate<F>(mut self, from: impl Into<MigrateFrom>, code: F) -> Self
+    /// position, into this graph's. Their state is read by this graph's type; when that would lose something that was
+    /// recorded, the execution is refused, and [`Self::migrate_from`] is the way.
+    pub fn migrate<F>(self, from: impl Into<MigrateFrom>, code: F) -> Self
     where
         F: Fn(&mut Value, &mut Position) -> Result<(), Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
     {
-        self.migrations.push((from.into(), Arc::new(code)));
+        self.migrate_from::<S, F>(from, code)
+    }
+
+    /// Like [`Self::migrate`], for a state whose type has changed: `Old` is the type as it was, with its reducers,
+    /// kept in the program until no execution of the earlier release is left.
+    pub fn migrate_from<Old, F>(mut self, from: impl Into<MigrateFrom>, code: F) -> Self
+    where
+        Old: GraphState,
+        F: Fn(&mut Value, &mut Position) -> Result<(), Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
+    {
+        let read = migrate::read::<Old>;
+        self.migrations.push(Migration { from: from.into(), read, code: Arc::new(code) });
+        self
+    }
+
+    /// Says that executions begun by a graph of this fingerprint may go on with this one as they are: what was added
+    /// or taken away since is nowhere they stand. Each is looked at before it is taken over.
+    pub fn compatible_with(mut self, fingerprint: Digest) -> Self {
+        self.compatible.push(fingerprint);
+        self
+    }
+
+    /// Declares the blobs that a state refers to by their digests, so that [`crate::Runtime::inspect`] can say which
+    /// are lost.
+    pub fn blobs(mut self, of: impl Fn(&S) -> Vec<Digest> + Send + Sync + 'static) -> Self {
+        self.blobs = Some(Arc::new(of));
         self
     }
 
@@ -259,9 +291,10 @@ impl<S: GraphState> GraphBuilder<S> {
             }
         }
         self.shape.check()?;
-        let Self { shape, nodes, state_version, migrations, required_inside, .. } = self;
+        let Self { shape, nodes, state_version, migrations, compatible, blobs, required_inside, .. } = self;
         let fingerprint = shape.fingerprint();
-        Ok(Graph::new(Parts { shape, fingerprint, state_version, nodes, migrations, required_inside }))
+        let parts = Parts { shape, fingerprint, state_version, nodes, migrations, compatible, blobs, required_inside };
+        Ok(Graph::new(parts))
     }
 
     fn add_node(mut self, name: &str, shape: NodeShape, run: NodeCode<S>) -> Self {

@@ -32,8 +32,9 @@ pub(crate) fn chain_next(before: &Digest, form: Form, data: &str, frontier: &str
     Digest::of_parts([&before.as_bytes()[..], form.as_str().as_bytes(), data.as_bytes(), frontier.as_bytes()])
 }
 
-fn snapshot_digest(chain: &Digest, state: &str) -> Digest {
-    Digest::of_parts([&chain.as_bytes()[..], state.as_bytes()])
+/// The digest of a snapshot: of its row's own, of where the frame stood, and of the state.
+pub(crate) fn snapshot_digest(chain: &Digest, frontier: &str, state: &str) -> Digest {
+    Digest::of_parts([&chain.as_bytes()[..], frontier.as_bytes(), state.as_bytes()])
 }
 
 /// How much would have to be replayed, so that a snapshot is written when it has become too much. The snapshots of an
@@ -61,10 +62,11 @@ impl Weight {
         superstep: u64,
         state: &S,
         chain: &Digest,
+        frontier: &str,
     ) -> Result<Snapshot, serde_json::Error> {
         let state = serde_json::to_string(state)?;
         *self = Self::of_whole(state.len());
-        let digest = snapshot_digest(chain, &state).as_bytes().to_vec();
+        let digest = snapshot_digest(chain, frontier, &state).as_bytes().to_vec();
         Ok(Snapshot { superstep, state, digest })
     }
 }
@@ -79,6 +81,56 @@ pub(crate) struct Replayed<S: GraphState> {
     pub(crate) updates: Vec<String>,
 }
 
+/// Checks that a log is what was written, row by row, and gives the digest of its last row; nothing when it is empty.
+///
+/// # Errors
+/// The number of the first row that is damaged, or behind which one is missing.
+pub(crate) fn check_log(execution: &ExecutionId, ns: &str, log: &Log) -> Result<Option<Digest>, u64> {
+    let mut chain = None;
+    let mut expected = None;
+    let mut rows = log.rows.iter();
+    if let Some(Snapshot { superstep, state, digest }) = &log.snapshot {
+        let own = rows.next().filter(|row| row.superstep == *superstep).ok_or(*superstep)?;
+        let row_digest = digest_of(own).ok_or(*superstep)?;
+        if *digest != snapshot_digest(&row_digest, &own.frontier, state).as_bytes() {
+            return Err(*superstep);
+        }
+        (chain, expected) = (Some(row_digest), Some(superstep + 1));
+    }
+    for row in rows {
+        if expected.is_some_and(|expected| expected != row.superstep) {
+            return Err(row.superstep);
+        }
+        expected = Some(row.superstep + 1);
+        let before = chain.unwrap_or_else(|| chain_start(execution, ns));
+        let digest = digest_of(row).ok_or(row.superstep)?;
+        if row.v > 1 && digest != chain_next(&before, row.form, &row.data, &row.frontier) {
+            return Err(row.superstep);
+        }
+        let position = position_of(row).ok_or(row.superstep)?;
+        if position.superstep != row.superstep {
+            return Err(row.superstep);
+        }
+        chain = Some(digest);
+    }
+    Ok(chain)
+}
+
+/// The digests that these rows have in another frame; the rows that bear a snapshot at their front keep theirs.
+pub(crate) fn digests_in(execution: &ExecutionId, ns: &str, log: &Log) -> Option<Vec<(u64, Digest)>> {
+    let mut chain = chain_start(execution, ns);
+    let mut digests = Vec::with_capacity(log.rows.len());
+    for (index, row) in log.rows.iter().enumerate() {
+        let keeps_its_own = row.v == 1 || (index == 0 && log.snapshot.is_some());
+        chain = match keeps_its_own {
+            true => digest_of(row)?,
+            false => chain_next(&chain, row.form, &row.data, &row.frontier),
+        };
+        digests.push((row.superstep, chain));
+    }
+    Some(digests)
+}
+
 /// Rebuilds a frame from its log; nothing when the log is empty. `parent` is what a frame that shares its parent's
 /// state was begun with.
 pub(crate) fn replay<S: GraphState>(
@@ -90,31 +142,19 @@ pub(crate) fn replay<S: GraphState>(
     let Some(last) = log.rows.last() else { return Ok(None) };
     let damaged = |superstep| DurableError::Damaged { execution: execution.clone(), ns: ns.to_owned(), superstep };
     let diverged = |superstep| DurableError::Diverged { execution: execution.clone(), superstep };
-    let mut chain = chain_start(execution, ns);
+    let chain = check_log(execution, ns, log).map_err(damaged)?.ok_or_else(|| damaged(last.superstep))?;
     let mut state = parent;
     let mut weight = Weight::default();
     let mut updates = Vec::new();
-    let mut rows = log.rows.iter();
-    if let Some(snapshot) = &log.snapshot {
-        let own = rows.next().filter(|row| row.superstep == snapshot.superstep);
-        chain = own.and_then(digest_of).ok_or_else(|| damaged(snapshot.superstep))?;
-        if snapshot.digest != snapshot_digest(&chain, &snapshot.state).as_bytes() {
-            return Err(damaged(snapshot.superstep));
-        }
+    // What comes before a whole state does not count, and may be of another type than it.
+    let whole = log.rows.iter().rposition(|row| row.form == Form::Full);
+    let mut rows = &log.rows[whole.unwrap_or(0)..];
+    if let (Some(snapshot), None) = (&log.snapshot, whole) {
+        rows = &log.rows[1..];
         state = Some(parse(&snapshot.state).ok_or_else(|| diverged(snapshot.superstep))?);
         weight = Weight::of_whole(snapshot.state.len());
     }
-    let mut expected = log.snapshot.as_ref().map(|snapshot| snapshot.superstep + 1);
     for row in rows {
-        if expected.is_some_and(|expected| expected != row.superstep) {
-            return Err(damaged(row.superstep));
-        }
-        expected = Some(row.superstep + 1);
-        let digest = digest_of(row).ok_or_else(|| damaged(row.superstep))?;
-        if row.v > 1 && digest != chain_next(&chain, row.form, &row.data, &row.frontier) {
-            return Err(damaged(row.superstep));
-        }
-        chain = digest;
         match row.form {
             Form::Full => {
                 state = Some(parse(&row.data).ok_or_else(|| diverged(row.superstep))?);

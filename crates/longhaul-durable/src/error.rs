@@ -6,8 +6,8 @@ use longhaul_core::{ExecutionId, TenantId, ThreadId, TimeMs};
 use longhaul_store::{LeaseError, StoreError};
 
 use crate::{
-    AnswerSchemaError, ConflictError, EntryId, EntryStatus, LimitError, RouteError, StepId, WaitId, WaitInfo,
-    WaitStatus,
+    AnswerSchemaError, ConflictError, EntryId, EntryStatus, LimitError, Misfit, RouteError, Status, StepId, WaitId,
+    WaitInfo, WaitStatus,
 };
 
 /// Why a node did not finish. Nothing of its superstep was closed; recorded steps stay recorded, and the next run tries
@@ -303,15 +303,46 @@ pub enum DurableError {
     /// The unfinished execution was begun by another graph, or by another version of this one.
     #[error(
         "thread {thread} was begun with {recorded}, but this is {current}: finish it with the release that began it, \
-         or abandon it"
+         add a migration or `compatible_with`, or abandon it{}", listed(.misfits)
     )]
     GraphChanged {
         /// The thread.
         thread: ThreadId,
-        /// Name, version and shape that began it: `harness 1 (3fa2b41c)`.
+        /// Name, version, shape and version of the state that began it: `harness 1 (3fa2b41c), state 1`.
         recorded: String,
         /// The same of the graph given now.
         current: String,
+        /// What of the execution has no place in the graph given now.
+        misfits: Vec<Misfit>,
+    },
+    /// What was recorded, or what a migration made of it, has no place in the graph.
+    #[error("thread {thread} does not fit the graph{}: correct the migration, nothing was changed", listed(.misfits))]
+    Misfits {
+        /// The thread.
+        thread: ThreadId,
+        /// What has no place.
+        misfits: Vec<Misfit>,
+    },
+    /// The graph's own migration refused.
+    #[error("the migration of thread {thread} failed, nothing was changed")]
+    Migration {
+        /// The thread.
+        thread: ThreadId,
+        /// The migration's own reason.
+        #[source]
+        source: Arc<dyn Error + Send + Sync>,
+    },
+    /// The state that a migration is to change cannot be read, or not without losing something.
+    #[error(
+        "the state of {execution} as it was recorded cannot be read{}: give the migration the type that the state had, \
+         with `migrate_from`; nothing was changed",
+        .lost.as_ref().map_or_else(String::new, |path| format!(" without losing {path}"))
+    )]
+    OldState {
+        /// The execution.
+        execution: ExecutionId,
+        /// What would be lost, if it can be read at all.
+        lost: Option<String>,
     },
     /// Replaying the deltas does not give the state that was recorded: `apply` has changed, or the store is damaged.
     #[error(
@@ -361,6 +392,42 @@ pub enum DurableError {
         execution: ExecutionId,
         /// The limit.
         supersteps_max: u64,
+    },
+    /// The thread has no execution.
+    #[error("nothing has been run on thread {thread}")]
+    NoThread {
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// The execution was ended for good.
+    #[error("{execution} is {}: fork it to go on from one of its checkpoints", .status.as_str())]
+    Ended {
+        /// The execution.
+        execution: ExecutionId,
+        /// How it ended.
+        status: Status,
+    },
+    /// The graph has no such node.
+    #[error("the graph {graph} has no node {node}: name one of its own")]
+    NoNode {
+        /// The graph.
+        graph: String,
+        /// The node asked for.
+        node: String,
+    },
+    /// Changing the state now could make what must not happen twice happen again.
+    #[error(
+        "superstep {superstep} of {execution} is open and has acts in the ledger that must not happen twice ({}): run \
+         it to its end first, or fork",
+        .acts.join(", ")
+    )]
+    ActsRecorded {
+        /// The execution.
+        execution: ExecutionId,
+        /// The open superstep.
+        superstep: u64,
+        /// The names of the acts.
+        acts: Vec<String>,
     },
     /// There is no such execution for this user.
     #[error("there is no execution {execution}")]
@@ -499,4 +566,9 @@ pub enum DurableError {
     /// The runtime records nothing, so this cannot be done.
     #[error("this runtime keeps nothing: use a runtime with a store")]
     KeepsNothing,
+}
+
+/// `; node x …; join y …`, or nothing.
+fn listed(misfits: &[Misfit]) -> String {
+    misfits.iter().map(|misfit| format!("; {misfit}")).collect()
 }

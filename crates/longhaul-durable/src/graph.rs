@@ -12,13 +12,15 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use longhaul_core::Digest;
+use longhaul_core::{Digest, ExecutionId};
 use serde_json::Value;
 
 use crate::{
-    GraphState, KeyId, NodeContext, NodeError, NodePolicy, Resources, RouteError,
+    DurableError, GraphState, KeyId, NodeContext, NodeError, NodePolicy, Resources, RouteError,
     flow::{self, Answer, Input, Planned, Route},
     machine::{self, Position, Routes},
+    migrate::Recorded,
+    records::checkpoints::Log,
     shape::{START, Shape},
 };
 
@@ -35,6 +37,16 @@ pub(crate) type BranchCode<S> = Arc<dyn Fn(&S) -> &'static str + Send + Sync>;
 pub(crate) type FanOutCode<S> = Arc<dyn Fn(&S) -> Vec<flow::Send> + Send + Sync>;
 pub(crate) type MigrationCode =
     Arc<dyn Fn(&mut Value, &mut Position) -> Result<(), Box<dyn Error + Send + Sync>> + Send + Sync>;
+pub(crate) type BlobsOf<S> = Arc<dyn Fn(&S) -> Vec<Digest> + Send + Sync>;
+
+/// How recorded executions are taken over.
+pub(crate) struct Migration {
+    pub(crate) from: MigrateFrom,
+    /// Reads what was recorded.
+    pub(crate) read: fn(&ExecutionId, &Log) -> Result<Recorded, DurableError>,
+    /// Changes it.
+    pub(crate) code: MigrationCode,
+}
 
 /// Code of one node, and of START, which has branches only.
 pub(crate) struct NodeParts<S: GraphState> {
@@ -86,7 +98,11 @@ pub(crate) struct Parts<S: GraphState> {
     pub(crate) fingerprint: Digest,
     pub(crate) state_version: u32,
     pub(crate) nodes: BTreeMap<Arc<str>, NodeParts<S>>,
-    pub(crate) migrations: Vec<(MigrateFrom, MigrationCode)>,
+    pub(crate) migrations: Vec<Migration>,
+    /// Graphs whose executions this one goes on with as they are.
+    pub(crate) compatible: Vec<Digest>,
+    /// The blobs that a state refers to.
+    pub(crate) blobs: Option<BlobsOf<S>>,
     /// Of the nodes of subgraphs.
     pub(crate) required_inside: Vec<MissingResource>,
 }
@@ -184,14 +200,40 @@ impl<S: GraphState> Graph<S> {
         self.0.nodes.get(node).and_then(|node| node.policy.as_ref()).unwrap_or(&NONE)
     }
 
-    #[expect(dead_code, reason = "the driver refuses executions of another graph and does not migrate them yet")]
-    /// The migration for executions that were begun so, if there is one; that for a fingerprint goes first.
-    pub(crate) fn migration(&self, fingerprint: &Digest, state_version: u32) -> Option<&MigrationCode> {
-        let find = |wanted: &MigrateFrom| {
-            self.0.migrations.iter().find(|(from, _)| from == wanted).map(|(_, migration)| migration)
-        };
-        find(&MigrateFrom::Fingerprint(*fingerprint)).or_else(|| find(&MigrateFrom::StateVersion(state_version)))
+    /// What this graph can do with an execution of that fingerprint and version of the state.
+    pub(crate) fn takes(&self, fingerprint: &Digest, state_version: u32) -> Takes<'_> {
+        let parts = &*self.0;
+        let same_state = state_version == parts.state_version;
+        if same_state && *fingerprint == parts.fingerprint {
+            return Takes::Own;
+        }
+        let find = |wanted: &MigrateFrom| parts.migrations.iter().find(|migration| migration.from == *wanted);
+        let by_fingerprint = find(&MigrateFrom::Fingerprint(*fingerprint));
+        if let Some(migration) = by_fingerprint.or_else(|| find(&MigrateFrom::StateVersion(state_version))) {
+            return Takes::Migrated(migration);
+        }
+        let compatible = *fingerprint == parts.fingerprint
+            || parts.compatible.contains(fingerprint)
+            || parts.shape.first_fingerprint().as_ref() == Some(fingerprint);
+        if same_state && compatible { Takes::Compatible } else { Takes::Foreign }
     }
+
+    /// The blobs that this state refers to, as far as was declared.
+    pub(crate) fn blobs(&self, state: &S) -> Vec<Digest> {
+        self.0.blobs.as_ref().map_or_else(Vec::new, |blobs| blobs(state))
+    }
+}
+
+/// What a graph can do with an execution.
+pub(crate) enum Takes<'a> {
+    /// Go on with it: it is one of its own.
+    Own,
+    /// Go on with it, if it stands where the graph has nodes.
+    Compatible,
+    /// Go on with it once it has been changed.
+    Migrated(&'a Migration),
+    /// Nothing.
+    Foreign,
 }
 
 /// What a fan-out or an answer sends, as tasks.

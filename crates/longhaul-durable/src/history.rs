@@ -1,49 +1,155 @@
-//! Looking at executions from outside, and the few things that may be done to one that is not running: settling an
-//! act of unknown outcome, forking, giving up.
+//! Looking back: the executions of a thread, their checkpoints, and the state at any of them, also inside subgraphs.
+//!
+//! Nothing here changes anything.
 
-use std::sync::Arc;
+use std::{fmt, num::ParseIntError, str::FromStr};
 
-use longhaul_core::{Digest, EventDraft, ExecutionId, Scope, TaskScope, ThreadId, TimeMs};
-use longhaul_store::{Lease, ReadTx, StoreError, values};
-use serde_json::{Value, json};
+use futures::future::{BoxFuture, FutureExt};
+use longhaul_core::{Digest, ExecutionId, Scope, ThreadId, TimeMs};
+use longhaul_store::{ReadTx, Row, StoreError, Value, values};
 
 use crate::{
-    DurableError, Execution, Form, GraphState, PendingEffect, Runtime, Status, StepId,
+    DurableError, Execution, Form, GraphState, Runtime,
     checkpoint::{self, Replayed},
-    limits,
     machine::Position,
     records::{
-        Pen,
-        checkpoints::{self, CheckpointRow, NewCheckpoint},
-        effects, executions,
-        steps::{self, Declared},
+        checkpoints::{self, CheckpointRow},
+        executions, whole,
     },
 };
+
+/// A moment of an execution: after a superstep of the outermost graph or of a subgraph. As text `exec_01@12`, and
+/// `exec_01/7.0.review>@2` inside a subgraph.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Point {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// The frame: empty for the outermost; for a subgraph the superstep, the task and the node that it runs in, each
+    /// level ended by `>`.
+    pub ns: String,
+    /// The superstep of the frame; 0 is its beginning.
+    pub superstep: u64,
+}
+
+impl Point {
+    /// A moment of the outermost graph.
+    #[must_use]
+    pub fn new(execution: &ExecutionId, superstep: u64) -> Self {
+        Self { execution: execution.clone(), ns: String::new(), superstep }
+    }
+
+    /// The frames around this one's, outermost first, each with the last superstep that was closed when the task was
+    /// begun which leads here; this one's own comes last. Nothing when the namespace is none.
+    pub(crate) fn path(&self) -> Option<Vec<(String, u64)>> {
+        let mut path = Vec::new();
+        let mut ns = String::new();
+        for level in self.ns.split_inclusive('>') {
+            let (superstep, _) = level.strip_suffix('>')?.split_once('.')?;
+            path.push((ns.clone(), superstep.parse::<u64>().ok()?.checked_sub(1)?));
+            ns.push_str(level);
+        }
+        path.push((ns, self.superstep));
+        Some(path)
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { execution, ns, superstep } = self;
+        if ns.is_empty() { write!(f, "{execution}@{superstep}") } else { write!(f, "{execution}/{ns}@{superstep}") }
+    }
+}
+
+/// A text that names no moment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no moment of an execution: it looks like `exec_01@12`, or `exec_01/7.0.review>@2`")]
+pub struct PointError {
+    /// The text.
+    pub text: String,
+}
+
+impl FromStr for Point {
+    type Err = PointError;
+
+    fn from_str(text: &str) -> Result<Self, PointError> {
+        let wrong = || PointError { text: text.chars().take(200).collect() };
+        let (place, superstep) = text.rsplit_once('@').ok_or_else(wrong)?;
+        let (execution, ns) = place.split_once('/').unwrap_or((place, ""));
+        let point = Self {
+            execution: execution.parse().map_err(|_| wrong())?,
+            ns: ns.to_owned(),
+            superstep: superstep.parse().map_err(|_: ParseIntError| wrong())?,
+        };
+        point.path().map(|_| ()).ok_or_else(wrong)?;
+        Ok(point)
+    }
+}
 
 /// A moment of an execution to which one can return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The execution.
     pub execution: ExecutionId,
+    /// The frame; empty for the outermost. See [`Point::ns`].
+    pub ns: String,
     /// Its number; 0 is the initial state.
     pub superstep: u64,
     /// The nodes that ran in it, each once.
     pub nodes: Vec<String>,
-    /// Where the execution stood after it.
+    /// Where the frame stood after it.
     pub position: Position,
+    /// What is stored of it: tells an edit from a superstep that ran.
+    pub form: Form,
     /// Digest of this checkpoint and all before it.
     pub digest: Digest,
     /// When it was committed.
     pub at: TimeMs,
 }
 
-/// What became of an act of unknown outcome.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Settlement {
-    /// It took place; this is the step's result, as its JSON.
-    Happened(Value),
-    /// It did not take place: the step may run again.
-    DidNotHappen,
+impl Checkpoint {
+    /// Where it is.
+    #[must_use]
+    pub fn point(&self) -> Point {
+        Point { execution: self.execution.clone(), ns: self.ns.clone(), superstep: self.superstep }
+    }
+}
+
+const COLUMNS: &str = "c.execution_id, c.ns, c.superstep, c.nodes, c.v, c.frontier, c.digest, c.at, c.form";
+
+struct Listed {
+    execution: ExecutionId,
+    ns: String,
+    nodes: Vec<String>,
+    row: CheckpointRow,
+    at: TimeMs,
+}
+
+fn listed(row: &Row<'_>) -> Result<Listed, StoreError> {
+    let stored = CheckpointRow {
+        superstep: row.get(2)?,
+        v: row.get(4)?,
+        frontier: row.get(5)?,
+        form: Form::of_column(row, 8)?,
+        data: String::new(),
+        digest: row.get(6)?,
+    };
+    let nodes = row.text(3)?.split(',').map(str::to_owned).collect();
+    Ok(Listed { execution: row.get(0)?, ns: row.get(1)?, nodes, row: stored, at: row.get(7)? })
+}
+
+impl TryFrom<Listed> for Checkpoint {
+    type Error = DurableError;
+
+    fn try_from(listed: Listed) -> Result<Self, DurableError> {
+        let Listed { execution, ns, nodes, row, at } = listed;
+        let superstep = row.superstep;
+        match (checkpoint::position_of(&row), checkpoint::digest_of(&row)) {
+            (Some(position), Some(digest)) => {
+                Ok(Self { execution, ns, superstep, nodes, position, form: row.form, digest, at })
+            }
+            (_, _) => Err(DurableError::Damaged { execution, ns, superstep }),
+        }
+    }
 }
 
 impl Runtime {
@@ -56,10 +162,19 @@ impl Runtime {
         Ok(self.store()?.read(move |read| executions::newest(read, &scope, &thread)).await?)
     }
 
+    /// All executions of the thread, its branches among them, newest first.
+    ///
+    /// # Errors
+    /// [`DurableError::Store`].
+    pub async fn branches(&self, scope: &Scope, thread: &ThreadId) -> Result<Vec<Execution>, DurableError> {
+        let (scope, thread) = (scope.clone(), thread.clone());
+        Ok(self.store()?.read(move |read| executions::of_thread(read, &scope, &thread)).await?)
+    }
+
     /// The state of the thread's newest execution after its last closed superstep.
     ///
     /// # Errors
-    /// [`DurableError::Diverged`], [`DurableError::Store`].
+    /// [`DurableError::Diverged`], [`DurableError::Damaged`], [`DurableError::Store`].
     pub async fn state<S: GraphState>(&self, scope: &Scope, thread: &ThreadId) -> Result<Option<S>, DurableError> {
         match self.find(scope, thread).await? {
             Some(execution) => Ok(Some(self.load(scope, &execution.id, None).await?.state)),
@@ -71,7 +186,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`DurableError::NoExecution`], [`DurableError::NoCheckpoint`], [`DurableError::Diverged`],
-    /// [`DurableError::Store`].
+    /// [`DurableError::Damaged`], [`DurableError::Store`].
     pub async fn state_at<S: GraphState>(
         &self,
         scope: &Scope,
@@ -81,172 +196,93 @@ impl Runtime {
         Ok(self.load(scope, execution, Some(superstep)).await?.state)
     }
 
+    /// Like [`Self::state_at`], also inside a subgraph, whose state `S` then is.
+    ///
+    /// # Errors
+    /// Those of [`Self::state_at`].
+    pub async fn state_inside<S: GraphState>(&self, scope: &Scope, point: &Point) -> Result<S, DurableError> {
+        Ok(self.load_inside(scope, point).await?.state)
+    }
+
     /// The checkpoints of all executions of the thread, newest first, at most `limit`.
     ///
     /// # Errors
-    /// [`DurableError::Store`].
+    /// [`DurableError::Damaged`], [`DurableError::Store`].
     pub async fn history(&self, scope: &Scope, thread: &ThreadId, limit: u32) -> Result<Vec<Checkpoint>, DurableError> {
-        let (scope, thread) = (scope.clone(), thread.clone());
-        let read = self.store()?.read(move |read| {
-            read.query(
-                "SELECT c.execution_id, c.superstep, c.nodes, c.v, c.frontier, c.digest, c.at
-                 FROM executions e JOIN checkpoints c ON c.tenant_id = e.tenant_id AND c.execution_id = e.execution_id
-                 WHERE e.tenant_id = ?1 AND e.user_id = ?2 AND e.thread_id = ?3 AND c.ns = ''
-                 ORDER BY e.started_at DESC, e.execution_id DESC, c.superstep DESC LIMIT ?4",
-                &values![&scope.tenant, &scope.user, &thread, limit],
-                |row| {
-                    let nodes = row.text(2)?.split(',').map(str::to_owned).collect();
-                    let stored = CheckpointRow {
-                        superstep: row.get(1)?,
-                        v: row.get(3)?,
-                        frontier: row.get(4)?,
-                        form: Form::Parent,
-                        data: String::new(),
-                        digest: row.get(5)?,
-                    };
-                    Ok((row.get::<ExecutionId>(0)?, nodes, stored, row.get(6)?))
-                },
-            )
-        });
-        let rows: Vec<(ExecutionId, Vec<String>, CheckpointRow, TimeMs)> =
-            read.await.map_err(|error: StoreError| error)?;
-        let checkpoint = |(execution, nodes, row, at): (ExecutionId, Vec<String>, CheckpointRow, TimeMs)| {
-            let (superstep, position) = (row.superstep, checkpoint::position_of(&row));
-            match (position, checkpoint::digest_of(&row)) {
-                (Some(position), Some(digest)) => Ok(Checkpoint { execution, superstep, nodes, position, digest, at }),
-                (_, _) => Err(DurableError::Damaged { execution, ns: String::new(), superstep }),
-            }
-        };
-        rows.into_iter().map(checkpoint).collect()
+        let sql = format!(
+            "SELECT {COLUMNS}
+             FROM executions e JOIN checkpoints c ON c.tenant_id = e.tenant_id AND c.execution_id = e.execution_id
+             WHERE e.tenant_id = ?1 AND e.user_id = ?2 AND e.thread_id = ?3 AND c.ns = ''
+             ORDER BY e.started_at DESC, e.execution_id DESC, c.superstep DESC LIMIT ?4"
+        );
+        self.checkpoints(sql, values![&scope.tenant, &scope.user, thread, limit].into()).await
     }
 
-    /// Makes a stopped execution on a new thread out of a checkpoint; [`Runtime::run`] on that thread goes on from
-    /// there. What the origin recorded after the checkpoint does not come along; the origin is not changed.
+    /// The next page of [`Self::history`]: what comes after this checkpoint of the outermost graph there.
     ///
     /// # Errors
-    /// [`DurableError::NoExecution`], [`DurableError::NoCheckpoint`], [`DurableError::ThreadTaken`],
-    /// [`DurableError::Lease`], [`DurableError::Diverged`], [`DurableError::Store`].
-    pub async fn fork<S: GraphState>(
+    /// Those of [`Self::history`].
+    pub async fn history_before(
         &self,
-        scope: &TaskScope,
-        execution: &ExecutionId,
-        superstep: u64,
+        scope: &Scope,
         thread: &ThreadId,
-    ) -> Result<Execution, DurableError> {
-        let origin = self.execution(&scope.scope, execution).await?;
-        let Replayed { state, position, .. } = self.load::<S>(&scope.scope, execution, Some(superstep)).await?;
-        limits::check_state::<S>(&state)?;
-        let data = serde_json::to_string(&state).map_err(Arc::new)?;
-        let lease = Lease::acquire(self.store()?, &scope.scope, thread, self.lease_ttl).await?;
-        if self.find(&scope.scope, thread).await?.is_some() {
-            return Err(DurableError::ThreadTaken { thread: thread.clone() });
-        }
-        let now = self.ambient.clock.now();
-        let fork = Execution {
-            id: ExecutionId::from_body(&self.ambient.ids.body()),
-            scope: scope.clone(),
-            thread: thread.clone(),
-            status: if position.frontier.is_empty() { Status::Completed } else { Status::Stopped },
-            cancel: None,
-            parent_step: None,
-            closed_at: position.frontier.is_empty().then_some(now),
-            error: None,
-            forked_from: Some(format!("{execution}@{superstep}")),
-            started_at: now,
-            updated_at: now,
-            ..origin
-        };
-        let frontier = serde_json::to_string(&position).map_err(Arc::new)?;
-        let chain = checkpoint::chain_next(&checkpoint::chain_start(&fork.id, ""), Form::Full, &data, &frontier);
-        let row = NewCheckpoint {
-            superstep,
-            nodes: "fork".to_owned(),
-            frontier,
-            form: Form::Full,
-            data,
-            chain: *chain.as_bytes(),
-        };
-        let pen = Pen::new(scope.clone(), fork.id.clone(), lease.token().clone());
-        let new = fork.clone();
-        let written = self.store()?.write(move |tx| {
-            pen.fenced(tx)?;
-            executions::insert(tx, &new)?;
-            pen.insert_checkpoint(tx, "", row)?;
-            let draft = EventDraft::internal("execution.forked", json!({ "from": new.forked_from }));
-            tx.append_event(pen.scope(), Some(pen.execution()), None, draft).map(drop)
-        });
-        written.await?;
-        lease.release().await?;
-        Ok(fork)
+        before: &Point,
+        limit: u32,
+    ) -> Result<Vec<Checkpoint>, DurableError> {
+        let sql = format!(
+            "SELECT {COLUMNS}
+             FROM executions p JOIN executions e ON e.tenant_id = p.tenant_id AND e.user_id = p.user_id
+                 AND e.thread_id = p.thread_id AND (e.started_at < p.started_at
+                     OR (e.started_at = p.started_at AND e.execution_id <= p.execution_id))
+             JOIN checkpoints c ON c.tenant_id = e.tenant_id AND c.execution_id = e.execution_id
+             WHERE p.tenant_id = ?1 AND p.user_id = ?2 AND p.thread_id = ?3 AND p.execution_id = ?5 AND c.ns = ''
+                 AND (e.execution_id <> p.execution_id OR c.superstep < ?6)
+             ORDER BY e.started_at DESC, e.execution_id DESC, c.superstep DESC LIMIT ?4"
+        );
+        let key = values![&scope.tenant, &scope.user, thread, limit, &before.execution, before.superstep];
+        self.checkpoints(sql, key.into()).await
     }
 
-    /// The acts of the thread's newest execution of which nobody knows whether they took place.
+    /// The checkpoints of one frame of an execution, newest first, at most `limit`; with `before`, only those of
+    /// earlier supersteps. See [`Point::ns`].
     ///
     /// # Errors
-    /// [`DurableError::Store`].
-    pub async fn pending_effects(&self, scope: &Scope, thread: &ThreadId) -> Result<Vec<PendingEffect>, DurableError> {
-        let Some(execution) = self.find(scope, thread).await? else { return Ok(Vec::new()) };
+    /// Those of [`Self::history`].
+    pub async fn history_inside(
+        &self,
+        scope: &Scope,
+        execution: &ExecutionId,
+        ns: &str,
+        before: Option<u64>,
+        limit: u32,
+    ) -> Result<Vec<Checkpoint>, DurableError> {
+        let sql = format!(
+            "SELECT {COLUMNS}
+             FROM executions e JOIN checkpoints c ON c.tenant_id = e.tenant_id AND c.execution_id = e.execution_id
+             WHERE e.tenant_id = ?1 AND e.user_id = ?2 AND e.execution_id = ?3 AND c.ns = ?4 AND c.superstep < ?5
+             ORDER BY c.superstep DESC LIMIT ?6"
+        );
+        let before = before.unwrap_or(u64::MAX);
+        self.checkpoints(sql, values![&scope.tenant, &scope.user, execution, ns, before, limit].into()).await
+    }
+
+    /// The namespaces of all frames of an execution that recorded something, in order; the outermost is empty.
+    ///
+    /// # Errors
+    /// [`DurableError::NoExecution`], [`DurableError::Store`].
+    pub async fn namespaces(&self, scope: &Scope, execution: &ExecutionId) -> Result<Vec<String>, DurableError> {
+        let Execution { id, .. } = self.execution(scope, execution).await?;
         let tenant = scope.tenant.clone();
-        Ok(self.store()?.read(move |read| effects::pending(read, &tenant, &execution.id)).await?)
+        Ok(self.store()?.read(move |read| whole::namespaces(read, &tenant, &id, "%")).await?)
     }
 
-    /// Says what became of an act of unknown outcome. Takes the thread's lease.
-    ///
-    /// # Errors
-    /// [`DurableError::NotPending`], [`DurableError::NoExecution`], [`DurableError::Lease`], [`DurableError::Store`].
-    pub async fn reconcile(&self, scope: &Scope, step: &StepId, settlement: Settlement) -> Result<(), DurableError> {
-        let execution = self.execution(scope, &step.execution).await?;
-        let lease = Lease::acquire(self.store()?, scope, &execution.thread, self.lease_ttl).await?;
-        let pen = Pen::new(execution.scope, execution.id, lease.token().clone());
-        let step = step.clone();
-        let written = self.store()?.write(move |tx| {
-            pen.fenced(tx)?;
-            let pending = effects::pending(tx, pen.tenant(), pen.execution())?;
-            if !pending.iter().any(|effect| effect.step == step) {
-                return Err(DurableError::NotPending { step });
-            }
-            let outcome = match settlement {
-                Settlement::Happened(result) => {
-                    let (name, ordinal) = (step.name.clone(), step.ordinal);
-                    let declared = Declared { name, ordinal, effect: "once", effect_key: None };
-                    pen.insert_step(tx, &steps::place_of(&step), &declared, &result.to_string())?;
-                    "happened"
-                }
-                Settlement::DidNotHappen => {
-                    pen.delete_intent(tx, &steps::place_of(&step), step.ordinal)?;
-                    "did_not_happen"
-                }
-            };
-            let draft = EventDraft::internal("effect.reconciled", json!({ "outcome": outcome }));
-            tx.append_event(pen.scope(), Some(pen.execution()), Some(&step.within()), draft)?;
-            Ok(())
-        });
-        written.await?;
-        Ok(lease.release().await?)
+    async fn checkpoints(&self, sql: String, key: Vec<Value>) -> Result<Vec<Checkpoint>, DurableError> {
+        let read = self.store()?.read(move |read| read.query(&sql, &key, listed));
+        let rows: Vec<Listed> = read.await.map_err(|error: StoreError| error)?;
+        rows.into_iter().map(Checkpoint::try_from).collect()
     }
 
-    /// Gives the thread's unfinished execution up, so that the next run starts anew; tells whether there was one.
-    ///
-    /// # Errors
-    /// [`DurableError::Lease`] when somebody is at work on it, [`DurableError::Store`].
-    pub async fn abandon(&self, scope: &Scope, thread: &ThreadId) -> Result<bool, DurableError> {
-        let lease = Lease::acquire(self.store()?, scope, thread, self.lease_ttl).await?;
-        let unfinished = self.find(scope, thread).await?.filter(|execution| !execution.status.is_finished());
-        let found = unfinished.is_some();
-        if let Some(execution) = unfinished {
-            let pen = Pen::new(execution.scope, execution.id, lease.token().clone());
-            let written = self.store()?.write(move |tx| {
-                pen.fenced(tx)?;
-                pen.end_family(tx, Status::Abandoned)?;
-                pen.set_status(tx, Status::Abandoned, None, "execution.abandoned", 0)
-            });
-            written.await?;
-        }
-        lease.release().await?;
-        Ok(found)
-    }
-
-    async fn execution(&self, scope: &Scope, id: &ExecutionId) -> Result<Execution, DurableError> {
+    pub(crate) async fn execution(&self, scope: &Scope, id: &ExecutionId) -> Result<Execution, DurableError> {
         let (reader, wanted) = (scope.clone(), id.clone());
         let found = self.store()?.read(move |read| executions::by_id(read, &reader, &wanted)).await?;
         found.ok_or_else(|| DurableError::NoExecution { execution: id.clone() })
@@ -259,12 +295,46 @@ impl Runtime {
         execution: &ExecutionId,
         superstep: Option<u64>,
     ) -> Result<Replayed<S>, DurableError> {
-        let (reader, id) = (scope.clone(), execution.clone());
+        self.load_frame(scope, execution, "", superstep, None).await
+    }
+
+    /// A frame as it was at this point. One that shares the state of the frame around it is begun with that.
+    pub(crate) fn load_inside<'a, S: GraphState>(
+        &'a self,
+        scope: &'a Scope,
+        point: &'a Point,
+    ) -> BoxFuture<'a, Result<Replayed<S>, DurableError>> {
+        async move {
+            let Point { execution, ns, superstep } = point;
+            let missing = || DurableError::NoCheckpoint { execution: execution.clone(), superstep: *superstep };
+            let path = point.path().ok_or_else(missing)?;
+            let first = self.history_inside(scope, execution, ns, Some(1), 1).await?;
+            let mut parent = None;
+            if let [.., (around, before), _] = &path[..]
+                && first.iter().any(|first| first.form == Form::Parent)
+            {
+                let around = Point { execution: execution.clone(), ns: around.clone(), superstep: *before };
+                parent = Some(self.load_inside::<S>(scope, &around).await?.state);
+            }
+            self.load_frame(scope, execution, ns, Some(*superstep), parent).await
+        }
+        .boxed()
+    }
+
+    async fn load_frame<S: GraphState>(
+        &self,
+        scope: &Scope,
+        execution: &ExecutionId,
+        ns: &str,
+        superstep: Option<u64>,
+        parent: Option<S>,
+    ) -> Result<Replayed<S>, DurableError> {
+        let (reader, id, frame) = (scope.clone(), execution.clone(), ns.to_owned());
         let log = self.store()?.read(move |read: &ReadTx<'_>| {
             if executions::by_id(read, &reader, &id)?.is_none() {
                 return Err(DurableError::NoExecution { execution: id });
             }
-            Ok(checkpoints::log(read, &reader.tenant, &id, "", superstep.unwrap_or(u64::MAX), false)?)
+            Ok(checkpoints::log(read, &reader.tenant, &id, &frame, superstep.unwrap_or(u64::MAX), false)?)
         });
         let log = log.await?;
         let missing = |superstep| DurableError::NoCheckpoint { execution: execution.clone(), superstep };
@@ -273,6 +343,6 @@ impl Runtime {
         {
             return Err(missing(asked));
         }
-        checkpoint::replay(execution, "", &log, None)?.ok_or_else(|| missing(superstep.unwrap_or(0)))
+        checkpoint::replay(execution, ns, &log, parent)?.ok_or_else(|| missing(superstep.unwrap_or(0)))
     }
 }

@@ -116,4 +116,30 @@ impl Shape {
         let text = serde_json::to_string(self).expect("a shape holds strings, numbers and flags only");
         Digest::of_parts([b"shape 2".as_slice(), text.as_bytes()])
     }
+
+    /// What the first release would have made of it, if it could have been built there: one edge or one branch out of
+    /// each node, and nothing else.
+    pub(crate) fn first_fingerprint(&self) -> Option<Digest> {
+        let plain = |node: &NodeShape| *node == NodeShape::default();
+        if !self.joins.is_empty() || !self.nodes.values().all(plain) {
+            return None;
+        }
+        let mut parts = vec![self.name.clone(), self.version.to_string()];
+        parts.extend(self.nodes.keys().map(ToString::to_string));
+        for (from, ways) in &self.ways {
+            if !ways.fan_out.is_empty() || !ways.goto.is_empty() || !ways.joins.is_empty() {
+                return None;
+            }
+            let (kind, targets) = match (&ways.edges[..], &ways.branch[..]) {
+                (edge @ [_], []) => ("edge", edge),
+                ([], branch @ [_, ..]) => ("branch", branch),
+                ([], []) => continue,
+                (_, _) => return None,
+            };
+            parts.push(from.to_string());
+            parts.push(kind.to_owned());
+            parts.extend(targets.iter().map(ToString::to_string));
+        }
+        Some(Digest::of_parts(parts.iter().map(String::as_bytes)))
+    }
 }

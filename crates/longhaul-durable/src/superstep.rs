@@ -282,7 +282,7 @@ impl<S: GraphState> Frame<S> {
         let chain = checkpoint::chain_next(&self.chain, form, &data, &frontier);
         let due = self.weight.add(data.len()) && !position.frontier.is_empty();
         let snapshot = match due {
-            true => Some(self.weight.snapshot(superstep, &*self.state, &chain).map_err(unfit)?),
+            true => Some(self.weight.snapshot(superstep, &*self.state, &chain, &frontier).map_err(unfit)?),
             false => None,
         };
         let nodes = self.nodes();

@@ -113,11 +113,12 @@ impl Pen {
         .map(drop)
     }
 
-    /// Writes a snapshot in place of the frame's older ones.
+    /// Writes a snapshot in place of the frame's older ones, except that with which a pruned history begins.
     pub(crate) fn insert_snapshot(&self, tx: &mut Tx<'_>, ns: &str, new: Snapshot) -> Result<(), StoreError> {
         let Snapshot { superstep, state, digest } = new;
         tx.execute(
-            "DELETE FROM snapshots WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3",
+            "DELETE FROM snapshots WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3 AND superstep > (
+                 SELECT min(superstep) FROM checkpoints WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3)",
             &values![self.tenant(), self.execution(), ns],
         )?;
         tx.execute(
@@ -138,7 +139,7 @@ pub(crate) fn digest_at(read: &ReadTx<'_>, pen: &Pen, ns: &str, superstep: u64) 
     )
 }
 
-/// The log of a frame up to and including this superstep; with `whole`, from the first row on even if there is a
+/// The log of a frame up to and including this superstep; with `whole`, from the first row on even if there is a later
 /// snapshot.
 pub(crate) fn log(
     read: &ReadTx<'_>,
@@ -148,16 +149,22 @@ pub(crate) fn log(
     superstep_max: u64,
     whole: bool,
 ) -> Result<Log, StoreError> {
-    let snapshot = match whole {
-        true => None,
-        false => read.query_optional(
+    // A pruned history begins with a snapshot.
+    let sql = match whole {
+        true => {
+            "SELECT superstep, state, digest FROM snapshots
+             WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3 AND superstep <= ?4 AND superstep = (
+                 SELECT min(superstep) FROM checkpoints WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3)"
+        }
+        false => {
             "SELECT superstep, state, digest FROM snapshots
              WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3 AND superstep <= ?4
-             ORDER BY superstep DESC LIMIT 1",
-            &values![tenant, execution, ns, superstep_max],
-            |row| Ok(Snapshot { superstep: row.get(0)?, state: row.get(1)?, digest: row.get(2)? }),
-        )?,
+             ORDER BY superstep DESC LIMIT 1"
+        }
     };
+    let snapshot = read.query_optional(sql, &values![tenant, execution, ns, superstep_max], |row| {
+        Ok(Snapshot { superstep: row.get(0)?, state: row.get(1)?, digest: row.get(2)? })
+    })?;
     let from = snapshot.as_ref().map_or(0, |snapshot| snapshot.superstep);
     let mut rows = read.query(
         "SELECT superstep, v, frontier, form, data, digest FROM checkpoints

@@ -164,6 +164,27 @@ pub(crate) fn newest(read: &ReadTx<'_>, scope: &Scope, thread: &ThreadId) -> Res
     )
 }
 
+/// All executions of the thread, newest first.
+pub(crate) fn of_thread(read: &ReadTx<'_>, scope: &Scope, thread: &ThreadId) -> Result<Vec<Execution>, StoreError> {
+    read.query(
+        &format!(
+            "{EXECUTION} WHERE tenant_id = ?1 AND user_id = ?2 AND thread_id = ?3
+             ORDER BY started_at DESC, execution_id DESC"
+        ),
+        &values![&scope.tenant, &scope.user, thread],
+        execution,
+    )
+}
+
+/// The executions of a graph, oldest first.
+pub(crate) fn of_graph(read: &ReadTx<'_>, scope: &Scope, graph: &str) -> Result<Vec<Execution>, StoreError> {
+    read.query(
+        &format!("{EXECUTION} WHERE tenant_id = ?1 AND user_id = ?2 AND graph = ?3 ORDER BY started_at, execution_id"),
+        &values![&scope.tenant, &scope.user, graph],
+        execution,
+    )
+}
+
 pub(crate) fn by_id(read: &ReadTx<'_>, scope: &Scope, id: &ExecutionId) -> Result<Option<Execution>, StoreError> {
     read.query_optional(
         &format!("{EXECUTION} WHERE tenant_id = ?1 AND user_id = ?2 AND execution_id = ?3"),

@@ -20,6 +20,7 @@ pub(crate) mod interventions;
 pub(crate) mod steps;
 pub(crate) mod tasks;
 pub(crate) mod waits;
+pub(crate) mod whole;
 
 /// Version of the records this release writes.
 pub(crate) const V: u32 = 2;

@@ -1,6 +1,8 @@
 //! Durable execution at its boundary: real stores, real crashes.
 
 #[cfg(test)]
+mod branches;
+#[cfg(test)]
 mod children;
 #[cfg(test)]
 mod crash;
@@ -16,6 +18,8 @@ mod ground;
 mod history;
 #[cfg(test)]
 mod interventions;
+#[cfg(test)]
+mod keeping;
 #[cfg(test)]
 mod outside;
 #[cfg(test)]
@@ -44,6 +48,8 @@ mod stored;
 mod streams;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod taking_over;
 #[cfg(test)]
 mod timers;
 #[cfg(test)]

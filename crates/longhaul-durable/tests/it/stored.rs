@@ -43,7 +43,14 @@ fn words(count: u64) -> Vec<String> {
 async fn left_by_the_first_release(dir: &std::path::Path, graph: &Graph<Words>) {
     const FIRST: Migrations = Migrations { component: "durable", steps: MIGRATIONS.steps.split_at(1).0 };
     let store = Store::open(StoreSettings::new(dir), Ambient::system(), &[FIRST]).await.unwrap();
-    let fingerprint = graph.shape().fingerprint().to_string();
+    // As the first release took it.
+    let parts = ["adding", "1", "add", START, "edge", "add", "add", "branch", "add", END];
+    assert_eq!(graph.shape().name, parts[0]);
+    let parts = match graph.shape().ways.keys().next() {
+        Some(first) if **first == *START => parts.to_vec(),
+        _ => panic!("ways are sorted"),
+    };
+    let fingerprint = Digest::of_parts(parts.iter().map(|part| part.as_bytes())).to_string();
     let state = |words: &[&str]| {
         let mut state = serde_json::to_value(Words::of(words)).unwrap();
         state.sort_all_objects();
