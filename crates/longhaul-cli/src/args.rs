@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, builder::styling};
+use indicatif::ProgressBar;
 use longhaul::settings::{Settings, Sources};
 
 use crate::{
     commands::Command,
     exit::{Exit, Refusal},
-    progress::{Detail, Progress, Style},
+    progress::{Detail, Progress, Style, spinner},
 };
 
 const LONG_ABOUT: &str = "\
@@ -102,6 +103,13 @@ impl Global {
     pub(crate) fn progress(&self) -> Progress {
         let detail = if self.verbose { Detail::Verbose } else { Detail::Normal };
         Progress::new(self.json, self.style(), detail)
+    }
+
+    /// Something that moves on standard error while one thing takes its time; nothing where nobody would see it.
+    pub(crate) fn spinner(&self, message: &'static str) -> ProgressBar {
+        let bar = spinner(self.style(), self.json);
+        bar.set_message(message);
+        bar
     }
 
     /// For what is over: no status line.

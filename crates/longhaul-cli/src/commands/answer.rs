@@ -21,11 +21,11 @@ use crate::{
 /// it; a wrong answer is refused, and the wait stays open.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  longhaul approve wait_0192…                          yes: true, or {\"approved\": true} where that is wanted
+  longhaul approve wait_0192…      true, or {\"approved\": true} where that fits
   longhaul approve wait_0192… --note \"read it twice\"
-  longhaul approve order-17                            the one wait of this thread
+  longhaul approve order-17        the one wait of this thread
   longhaul approve wait_0192… --value '{\"amount\": 12}'
-  longhaul approve wait_0192… --value '\"yes\"'          a text needs its quotes")]
+  longhaul approve wait_0192… --value '\"yes\"'      a text needs its quotes")]
 pub(crate) struct Approve {
     /// The wait, the beginning of its id, or a thread or execution on which one thing waits
     wait: String,
@@ -45,7 +45,7 @@ pub(crate) struct Approve {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul reject wait_0192… --reason \"the second figure is wrong\"
-  longhaul reject order-17                             the one wait of this thread")]
+  longhaul reject order-17         the one wait of this thread")]
 pub(crate) struct Reject {
     /// The wait, the beginning of its id, or a thread or execution on which one thing waits
     wait: String,
@@ -101,14 +101,15 @@ fn answer(
     let style = global.style();
     let value = wait.value.as_ref().map_or_else(String::new, ToString::to_string);
     let actor = wait.actor.as_deref().unwrap_or_default();
-    let line = if *repeated {
+    let (glyph, line, told) = if *repeated {
         let at = wait.answered_at.map_or_else(String::new, |at| format!(" at {} UTC", moment(at.0)));
-        format!("{:?} was answered {value} by {actor}{at} already; nothing was changed", wait.name)
+        let told = format!("{value}, by {actor}{at}; nothing was changed");
+        (Glyph::Detail, format!("{:?} on {thread} was answered already", wait.name), told)
     } else {
-        format!("{:?} on {thread} answered {value} by {actor}", wait.name)
+        (Glyph::Pass, format!("{:?} on {thread} is answered", wait.name), format!("{value}, by {actor}"))
     };
-    let glyph = if *repeated { Glyph::Detail } else { Glyph::Pass };
     print_line(&format!("{} {}", style.glyph(glyph), style.fit_after(2, &line)))?;
+    print_line(&below(style, None, &told))?;
     print_line(&below(style, None, &format!("next: {next}")))?;
     Ok(Exit::Done)
 }

@@ -20,7 +20,7 @@ use crate::{
 /// work share a thread. With --json, one object per line.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  longhaul executions                                  those of the home's store
+  longhaul executions                        those of the home's store
   longhaul executions --status failed --status waiting
   longhaul executions --store /var/lib/shop --graph order
   LONGHAUL_STORE=postgres://me:secret@127.0.0.1/shop longhaul executions
@@ -112,6 +112,9 @@ fn lines(style: Style, view: &ExecutionView) -> Vec<String> {
             Some(Ink::Notice),
             &format!("waits: {} {:?}{}{}", wait.kind.as_str(), wait.name, style.dot(), wait.id),
         ));
+    }
+    if execution.status == ExecutionStatus::Waiting && view.waits.is_empty() && view.holder.is_none() {
+        lines.push(below(style, Some(Ink::Good), "answered: its next run goes on"));
     }
     for effect in &view.pending {
         lines.push(below(style, Some(Ink::Bad), &format!("nobody knows whether it happened: {}", effect.step)));

@@ -20,10 +20,10 @@ use crate::{
 /// nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  longhaul explain order-17                            the thread's execution
+  longhaul explain order-17                       the thread's execution
   longhaul explain exec_0192… --limit 500
-  longhaul explain 'exec_0192…/pay/2/charge#1'         quotes keep the # from the shell
-  longhaul explain wait_0192… --store postgres://me@127.0.0.1/shop")]
+  longhaul explain 'exec_0192…/pay/2/charge#1'    quotes for the # and the shell
+  longhaul explain wait_0192… --store /var/lib/shop")]
 pub(crate) struct Explain {
     /// The id
     id: String,
@@ -93,9 +93,9 @@ fn line(style: Style, clock: &str, happened: &Line) -> String {
     let kind = format!("{:<10}", happened.kind);
     let kind = ink.map_or(kind.clone(), |ink| style.paint(ink, &kind));
     let id = match (&happened.id, happened.kind) {
-        (Some(id), "wait" | "execution") => format!(" ({id})"),
+        (Some(id), "wait" | "execution") => format!("\n{:22}{}", "", style.paint(Ink::Faint, id)),
         (_, _) => String::new(),
     };
-    let what = style.fit_after(22, &format!("{}{id}", happened.what));
-    format!("  {} {kind} {what}", style.paint(Ink::Faint, &format!("{clock}:{seconds:02}")))
+    let what = style.fit_after(22, &happened.what);
+    format!("  {} {kind} {what}{id}", style.paint(Ink::Faint, &format!("{clock}:{seconds:02}")))
 }

@@ -1,9 +1,8 @@
 //! `longhaul backup` and `longhaul store verify`: keeping what is stored, and knowing that it is whole.
 
-use std::{io::Write, path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressDrawTarget};
 use longhaul::{Backup, BackupProgress, Severity};
 use serde_json::json;
 
@@ -26,7 +25,7 @@ use crate::{
 #[command(after_help = "Examples:
   longhaul backup /backup/longhaul-$(date +%F)
   longhaul backup /backup/shop --store /var/lib/shop
-  longhaul store verify --store /backup/shop           is the copy whole?")]
+  longhaul store verify --store /backup/shop      is the copy whole?")]
 pub(crate) struct BackupArgs {
     /// A folder that is new or empty
     #[arg(value_name = "DIR")]
@@ -63,11 +62,7 @@ struct VerifyStore {
 /// Runs `backup`.
 pub(crate) fn backup(global: &Global, command: &BackupArgs) -> anyhow::Result<Exit> {
     let style = global.style();
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    if style.columns.is_some() && !global.json {
-        bar.set_draw_target(ProgressDrawTarget::stderr());
-        bar.enable_steady_tick(Duration::from_millis(120));
-    }
+    let bar = global.spinner("copying");
     let shown = bar.clone();
     let progress = move |so_far: BackupProgress| {
         let BackupProgress { pages, pages_total, blobs, blobs_total } = so_far;
@@ -95,14 +90,14 @@ pub(crate) fn backup(global: &Global, command: &BackupArgs) -> anyhow::Result<Ex
 /// Runs `store`.
 pub(crate) fn store(global: &Global, command: &StoreArgs) -> anyhow::Result<Exit> {
     let StoreCommand::Verify(command) = &command.command;
-    if global.style().columns.is_some() && !global.json {
-        let _ = write!(std::io::stderr(), "reading everything …\r"); // a closed standard error changes nothing
-    }
-    let (shown, report) = work::runtime()?.block_on(async {
+    let bar = global.spinner("reading everything");
+    let looked = work::runtime()?.block_on(async {
         let store = command.store.open(global).await?;
         let report = store.verify().await?;
         anyhow::Ok((store.shown().to_owned(), report))
-    })?;
+    });
+    bar.finish_and_clear();
+    let (shown, report) = looked?;
     let exit = if report.is_sound() { Exit::Done } else { Exit::Failed };
     let word = |severity: Severity| match severity {
         Severity::Damage => "damage",
@@ -138,7 +133,7 @@ pub(crate) fn store(global: &Global, command: &StoreArgs) -> anyhow::Result<Exit
         print_line(&below(style, None, &format!("and {} more", report.omitted)))?;
     }
     let (glyph, outcome) = if report.is_sound() { (Glyph::Pass, "sound") } else { (Glyph::Fail, "damaged") };
-    let looked = format!("{}, {}", count(report.checks, "check"), count(report.blobs, "blob"));
-    print_line(&format!("{} {shown} is {outcome}: {looked}", style.glyph(glyph)))?;
+    let extent = format!("{}, {}", count(report.checks, "check"), count(report.blobs, "blob"));
+    print_line(&format!("{} {shown} is {outcome}: {extent}", style.glyph(glyph)))?;
     Ok(exit)
 }

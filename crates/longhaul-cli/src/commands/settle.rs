@@ -41,9 +41,10 @@ pub(crate) struct Cancel {
 /// on before a person has found out and said what happened: --happened with the step's result, or --did-not-happen.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  longhaul retry order-17                              what is in the way, or how it goes on
+  longhaul retry order-17          what is in the way, or how it goes on
   longhaul retry 'exec_0192…/pay/2/charge#1' --happened '{\"receipt\": 4711}'
-  longhaul retry order-17 --did-not-happen             where there is one such act: it may be tried again")]
+  longhaul retry order-17 --did-not-happen
+                                   where there is one such act: it may be retried")]
 pub(crate) struct Retry {
     /// The execution, its thread, or one of its steps
     #[arg(value_name = "EXECUTION|THREAD|STEP")]

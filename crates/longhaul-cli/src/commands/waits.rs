@@ -21,8 +21,8 @@ use crate::{
 #[command(after_help = "Examples:
   longhaul waits
   longhaul waits --store /var/lib/shop --thread order-17
-  longhaul approve wait_0192…                          say yes
-  longhaul explain wait_0192…                          what is asked, and what led there")]
+  longhaul approve wait_0192…           say yes
+  longhaul explain wait_0192…           what is asked, and what led there")]
 pub(crate) struct Waits {
     /// Only those of this thread
     #[arg(long, value_name = "THREAD")]

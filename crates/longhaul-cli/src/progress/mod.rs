@@ -103,6 +103,15 @@ fn status_line(style: Style) -> ProgressBar {
     bar
 }
 
+/// Shown on a terminal, hidden elsewhere.
+pub(crate) fn spinner(style: Style, json: bool) -> ProgressBar {
+    if style.columns.is_some() && stderr().is_terminal() && style.colour && !json {
+        status_line(style)
+    } else {
+        ProgressBar::hidden()
+    }
+}
+
 fn refresh(live: Option<&ProgressBar>, view: &View) {
     if let Some(bar) = live {
         bar.set_message(view.now());

@@ -53,13 +53,17 @@ fn a_person_sees_a_question_answers_it_and_the_program_goes_on() {
 
     let approved = in_shop(&account, &["approve", &wait, "--note", "read it twice"]);
     assert_eq!((approved.code, approved.err.as_str()), (Some(0), ""), "{approved:?}");
-    assert!(approved.out.contains("\"publish this post?\" on order-17 answered true by "), "{}", approved.out);
-    assert!(approved.out.contains("next: the next run of the program with the graph \"post\" goes on"));
+    assert!(approved.out.contains("\"publish this post?\" on order-17 is answered\n  true, by "), "{}", approved.out);
+    assert!(approved.out.contains("next: run the program of the graph \"post\" again"));
     // The same again is the same request, by the wait's name or the thread's.
     for name in [wait.as_str(), "order-17"] {
         let again = in_shop(&account, &["approve", name]);
         assert_eq!(again.code, Some(0), "{again:?}");
-        assert!(again.out.contains("already; nothing was changed"), "{}", again.out);
+        assert!(
+            again.out.contains("was answered already\n  true, by ") && again.out.contains("nothing was changed"),
+            "{}",
+            again.out
+        );
     }
     let late = in_shop(&account, &["reject", &wait]);
     assert_eq!((late.code, late.out.as_str()), (Some(1), ""), "{late:?}");

@@ -129,7 +129,9 @@ impl Operator {
         told.owner(&execution.scope, &execution.thread);
         let shape: String = fingerprint.trim_start_matches("sha256:").chars().take(8).collect();
         told.fact("graph", format!("{} {} (shape {shape})", execution.graph, execution.graph_version));
-        told.fact("status", execution.status.as_str());
+        let answered = execution.status == longhaul_durable::Status::Waiting && view.waits.is_empty();
+        let answered = if answered { ", and answered" } else { "" };
+        told.fact("status", format!("{}{answered}", execution.status.as_str()));
         if let Some(error) = &execution.error {
             told.fact("error", error.clone());
         }
@@ -244,7 +246,7 @@ impl Operator {
                 format!("open: longhaul approve {id}{0} or longhaul reject {id}{0}", self.flags)
             }
             _ if view.execution.status.is_finished() => format!("its execution is {}", view.execution.status.as_str()),
-            _ => format!("goes on with: {}", self.how_to_go_on(&view).await?),
+            _ => format!("to go on: {}", self.how_to_go_on(&view).await?),
         });
         told.evidence = self.evidence(id.as_str()).await?;
         Ok(told)

@@ -15,7 +15,10 @@ impl Operator {
         let task = self.store.read(move |read| tasks::get(read, &scope, &task)).await?;
         Ok(match task.filter(|task| task.kind == "harness").and_then(|task| task.dir) {
             Some(dir) => format!("longhaul run --dir {}", quoted(&dir)),
-            None => format!("the next run of the program with the graph {:?} goes on", view.execution.graph),
+            None => format!(
+                "run the program of the graph {:?} again; its workers go on by themselves",
+                view.execution.graph
+            ),
         })
     }
 
@@ -75,7 +78,7 @@ impl Operator {
             lines.push(format!("waits for {:?}: longhaul approve {}{}", wait.name, wait.id, self.flags));
         }
         if pending.iter().all(|effect| effect.probe) && waits.is_empty() {
-            lines.push(format!("goes on with: {}", self.how_to_go_on(view).await?));
+            lines.push(format!("to go on: {}", self.how_to_go_on(view).await?));
         }
         Ok(lines)
     }

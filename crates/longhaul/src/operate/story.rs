@@ -50,11 +50,7 @@ fn line(moment: &Moment) -> Line {
                 WaitStatus::Expired => "expired since",
                 WaitStatus::Cancelled => "cancelled since",
             };
-            (
-                "wait",
-                format!("{} {:?} at {}, {now}", wait.kind.as_str(), wait.name, wait.place.within()),
-                Some(wait.id.to_string()),
-            )
+            ("wait", format!("{} {:?}, {now}", wait.kind.as_str(), wait.name), Some(wait.id.to_string()))
         }
         Happening::Attempt { wait, actor, outcome, .. } => {
             ("answer", format!("of {actor}: {outcome}"), Some(wait.to_string()))
