@@ -214,18 +214,21 @@ impl NodeContext {
         self.notes().at_close.push(commit);
     }
 
-    /// After the node has ended: what it leaves, and what it may not have swallowed.
-    pub(crate) fn finish(&self) -> Left {
+    /// After the node has ended: what it leaves, and what it may not have swallowed. One that has `answered` must have
+    /// come past all that was recorded.
+    pub(crate) fn finish(&self, answered: bool) -> Left {
         let mut notes = std::mem::take(&mut *self.notes());
-        if notes.fatal.is_none() {
-            let count = self.0.asked.steps.load(Ordering::Relaxed);
-            notes.fatal =
-                self.0.earlier.recorded.range(count + 1..).next().map(|(ordinal, recorded)| NodeError::ReplayShort {
-                    node: self.0.place.node.to_string(),
-                    superstep: self.0.place.superstep,
-                    ordinal: *ordinal,
-                    recorded: recorded.name().to_owned(),
-                });
+        if answered && notes.fatal.is_none() {
+            let rest = self.0.asked.steps.load(Ordering::Relaxed) + 1..;
+            let Earlier { recorded, pending, .. } = &self.0.earlier;
+            let recorded = recorded.range(rest.clone()).map(|(ordinal, recorded)| (*ordinal, recorded.name()));
+            let pending = pending.range(rest).map(|(ordinal, name)| (*ordinal, name.as_str()));
+            notes.fatal = recorded.chain(pending).min().map(|(ordinal, recorded)| NodeError::ReplayShort {
+                node: self.0.place.node.to_string(),
+                superstep: self.0.place.superstep,
+                ordinal,
+                recorded: recorded.to_owned(),
+            });
         }
         Left { at_close: notes.at_close, waits: notes.waits, fatal: notes.fatal }
     }
@@ -257,7 +260,16 @@ impl NodeContext {
             return Err(self.fatal(NodeError::Overlap { step: Box::new(self.step_id(name)) }));
         }
         let ordinal = asked.steps.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(Busy { context: self, step: Some(self.id(name, ordinal)) })
+        let busy = Busy { context: self, step: Some(self.id(name, ordinal)) };
+        match self.0.earlier.pending.get(&ordinal) {
+            // What became of one act says nothing about another.
+            Some(recorded) if recorded != name => {
+                let error = self.replaced(&busy.step(), recorded.clone());
+                busy.done();
+                Err(self.fatal(error))
+            }
+            Some(_) | None => Ok(busy),
+        }
     }
 
     /// Keeps the first error that ends this run of the node, whatever its code does with it.

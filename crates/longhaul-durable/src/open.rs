@@ -2,7 +2,7 @@
 //!
 //! It is read when a frame is resumed or a node tried again, never for a superstep that began in this run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use longhaul_store::{ReadTx, StoreError};
 
@@ -23,8 +23,8 @@ pub(crate) struct Open {
     superstep: u64,
     pub(crate) done: BTreeMap<u32, DoneTask>,
     by_task: BTreeMap<u32, BTreeMap<u32, Recorded>>,
-    /// Task and ordinal of acts of unknown outcome.
-    pending: BTreeSet<(u32, u32)>,
+    /// Acts of unknown outcome by task and ordinal, with their names.
+    pending: BTreeMap<(u32, u32), String>,
 }
 
 /// What stands at one place.
@@ -48,8 +48,8 @@ impl Recorded {
 pub(crate) struct Earlier {
     /// By the steps' numbers.
     pub(crate) recorded: BTreeMap<u32, Recorded>,
-    /// Numbers of steps whose act has an unknown outcome.
-    pub(crate) pending: BTreeSet<u32>,
+    /// Steps whose act has an unknown outcome: their numbers and names.
+    pub(crate) pending: BTreeMap<u32, String>,
     /// Whether there may be frames inside it.
     pub(crate) resumed: bool,
 }
@@ -66,12 +66,12 @@ impl Open {
         }
         let pending = effects::pending(read, tenant, execution)?;
         let here =
-            pending.iter().map(|effect| &effect.step).filter(|step| step.ns == ns && step.superstep == superstep);
+            pending.into_iter().map(|effect| effect.step).filter(|step| step.ns == ns && step.superstep == superstep);
         Ok(Self {
             superstep,
             done: tasks::of_superstep(read, tenant, execution, ns, superstep)?,
             by_task,
-            pending: here.map(|step| (step.task, step.ordinal)).collect(),
+            pending: here.map(|step| ((step.task, step.ordinal), step.name)).collect(),
         })
     }
 
@@ -84,7 +84,11 @@ impl Open {
     pub(crate) fn take(&mut self, task: u32) -> Earlier {
         Earlier {
             recorded: self.by_task.remove(&task).unwrap_or_default(),
-            pending: self.pending.iter().filter(|(of, _)| *of == task).map(|(_, ordinal)| *ordinal).collect(),
+            pending: self
+                .pending
+                .range((task, 0)..=(task, u32::MAX))
+                .map(|((_, ordinal), name)| (*ordinal, name.clone()))
+                .collect(),
             resumed: true,
         }
     }

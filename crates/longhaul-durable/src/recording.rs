@@ -128,7 +128,7 @@ impl NodeContext {
         };
         let begun = Instant::now();
         let mut known = None;
-        if self.0.earlier.pending.contains(&step.ordinal) {
+        if self.0.earlier.pending.contains_key(&step.ordinal) {
             let Some(probe) = probe else { return Err(NodeError::NeedsReconcile { step: Box::new(step) }) };
             known = self.ask(&step, probe).await?;
         } else if *effect == Effect::Once {
@@ -203,6 +203,11 @@ impl NodeContext {
             Recorded::Step(step) => step.name.clone(),
             Recorded::Wait(wait) => format!("wait: {}", wait.name),
         };
+        self.replaced(step, recorded)
+    }
+
+    /// The same where its name is known.
+    pub(crate) fn replaced(&self, step: &StepId, recorded: String) -> NodeError {
         NodeError::Replay {
             node: step.node.clone(),
             superstep: step.superstep,

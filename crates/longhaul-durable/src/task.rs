@@ -132,7 +132,7 @@ impl<S: GraphState> Task<S> {
             (None, None) => self.call(&context).await,
             (timeout, idle) => self.call_in_time(&context, timeout, idle).await,
         };
-        let Left { at_close, waits, fatal } = context.finish();
+        let Left { at_close, waits, fatal } = context.finish(answer.is_ok());
         let result = match (answer, fatal) {
             // A panic tells more than the dropped step that it leaves behind, and a limit of time more than the step
             // that it cut; after those, what the node may not swallow.

@@ -4,7 +4,8 @@ use std::io;
 
 use longhaul_core::Scope;
 use longhaul_durable::{
-    DurableError, END, Effect, Graph, GraphBuilder, Outcome, PendingEffect, RunOptions, START, Settlement, StepError,
+    DurableError, END, Effect, Graph, GraphBuilder, Outcome, PendingEffect, Probed, RunOptions, START, Settlement,
+    StepError,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -114,4 +115,50 @@ async fn only_its_owner_may_settle_an_act() {
     let stranger = Scope { tenant: "tenant_other".parse().unwrap(), ..Scope::single_user() };
     let refused = world.runtime.reconcile(&stranger, &effect.step, Settlement::DidNotHappen).await;
     assert!(matches!(refused, Err(DurableError::NoExecution { .. })), "{refused:?}");
+}
+
+/// A node that asks the receiver whether it got `name`; before that it may do something else.
+fn prober(done: &Done, cancel: &CancellationToken, name: Option<&'static str>) -> Graph<Words> {
+    let (done, cancel) = (done.clone(), cancel.clone());
+    GraphBuilder::new("prober", 1)
+        .node("pay", move |ctx, _| {
+            let (done, cancel) = (done.clone(), cancel.clone());
+            async move {
+                let Some(name) = name else { return Ok(Vec::new()) };
+                let asked = done.clone();
+                let probe = async move {
+                    asked.add(format!("asked for {name}"));
+                    Ok(Probed::Happened(name.to_owned()))
+                };
+                let work = async move {
+                    done.add(format!("did {name}"));
+                    cancel.cancel();
+                    std::future::pending().await
+                };
+                Ok(vec![ctx.step_probed(name, probe, work).await?])
+            }
+        })
+        .edge(START, "pay")
+        .edge("pay", END)
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn an_act_of_unknown_outcome_is_not_taken_for_another_step_nor_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = world(dir.path()).await;
+    let cancel = CancellationToken::new();
+    let options = RunOptions { cancel: cancel.clone(), ..RunOptions::default() };
+    let died = world.run_with(&prober(&world.done, &cancel, Some("charge")), options).await;
+    assert!(matches!(died, Outcome::Cancelled), "{died:?}");
+    assert_eq!(world.done.take(), ["did charge"]);
+    // The node's code has changed since: it refunds at this place, or does nothing at all.
+    let said = failure(world.run(&prober(&world.done, &cancel, Some("refund"))).await);
+    assert!(said.contains("charge") && said.contains("refund"), "{said}");
+    let said = failure(world.run(&prober(&world.done, &cancel, None)).await);
+    assert!(said.contains("charge"), "{said}");
+    assert_eq!(world.done.take(), Vec::<String>::new());
+    assert_eq!(completed(world.run(&prober(&world.done, &cancel, Some("charge"))).await), Words::of(&["charge"]));
+    assert_eq!(world.done.take(), ["asked for charge"]);
 }

@@ -87,6 +87,24 @@ async fn a_changed_order_of_steps_is_refused_with_both_names() {
 }
 
 #[tokio::test]
+async fn a_node_that_fails_before_its_recorded_steps_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = world(dir.path()).await;
+    let graph = |fails_early: bool| {
+        single(move |ctx, _| async move {
+            if fails_early {
+                return Err(NodeError::gave_up(broken()));
+            }
+            ctx.step("one", Effect::Pure, async { Ok(()) }).await?;
+            Err(NodeError::gave_up(io::Error::other("later")))
+        })
+    };
+    assert!(failure(world.run(&graph(false)).await).ends_with("later"));
+    let error = failure(world.run(&graph(true)).await);
+    assert!(error.ends_with("no route to host"), "{error}");
+}
+
+#[tokio::test]
 async fn a_swallowed_failure_still_fails_the_node() {
     let dir = tempfile::tempdir().unwrap();
     let world = world(dir.path()).await;
