@@ -53,4 +53,6 @@ mod taking_over;
 #[cfg(test)]
 mod timers;
 #[cfg(test)]
+mod torn;
+#[cfg(test)]
 mod waiting;

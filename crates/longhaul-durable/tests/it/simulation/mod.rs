@@ -1,5 +1,5 @@
 //! Random graphs through the real runtime, in whose way something goes wrong at each commit in turn: the store dies, dies
-//! again during recovery, commits without anybody hearing of it, or the thread is taken away. Each must come to what an
+//! again during recovery, commits without anybody hearing of it, the thread is taken away, the run is dropped or cancelled. Each must come to what an
 //! undisturbed run comes to, do nothing that it need not do again, and list every act of unknown outcome.
 //!
 //! ```text
@@ -25,26 +25,27 @@ fn seeds() -> Range<u64> {
 }
 
 /// What is to go wrong in the graph of this seed, given how many commits and arrivals it takes. Everything, in every
-/// twentieth graph or with `LONGHAUL_SIM_POINTS=all`; else some.
+/// hundredth graph or with `LONGHAUL_SIM_POINTS=all`; else some.
 fn harms(seed: u64, calm: &Played) -> Vec<Harm> {
     if let Ok(one) = std::env::var("LONGHAUL_SIM_HARM") {
         return vec![one.parse().unwrap()];
     }
-    let all = seed % 20 == 0 || std::env::var_os("LONGHAUL_SIM_POINTS").is_some_and(|points| points == "all");
+    let all = seed % 100 == 7 || std::env::var_os("LONGHAUL_SIM_POINTS").is_some_and(|points| points == "all");
     let arrivals = calm.world.arrivals().len() as u64;
     let mut harms = Vec::new();
     for n in 0..calm.commits.max(arrivals) {
         let then = calm.world.pick(&format!("then {n}")) % 6;
-        let here = [Harm::Death(n), Harm::Deaths(n, then), Harm::Cut(n + 1), Harm::Theft(n + 1)];
-        harms.extend(here.into_iter().filter(|harm| match harm {
-            Harm::Theft(_) => n < arrivals,
+        let at_commit = [Harm::Death(n), Harm::Deaths(n, then), Harm::Cut(n + 1)];
+        let at_arrival = [Harm::Theft(n + 1), Harm::Drop(n + 1), Harm::Cancel(n + 1)];
+        harms.extend(at_commit.into_iter().chain(at_arrival).filter(|harm| match harm {
+            Harm::Theft(_) | Harm::Drop(_) | Harm::Cancel(_) => n < arrivals,
             Harm::None | Harm::Death(_) | Harm::Deaths(..) | Harm::Cut(_) => n < calm.commits,
         }));
     }
     if all {
         return harms;
     }
-    let some = (0..4).map(|n| harms[(calm.world.pick(&format!("harm {n}")) % harms.len() as u64) as usize]);
+    let some = (0..3).map(|n| harms[(calm.world.pick(&format!("harm {n}")) % harms.len() as u64) as usize]);
     some.collect()
 }
 
@@ -83,11 +84,11 @@ async fn told<T>(seed: u64, harm: Harm, work: impl Future<Output = T>) -> Result
     })
 }
 
-#[tokio::test]
-async fn random_graphs_come_to_the_same_whatever_goes_wrong() {
-    let seeds = seeds();
-    let (mut failures, mut went_wrong, mut runs) = (Vec::new(), 0, 0);
-    for seed in seeds.clone() {
+/// Every second seed from `parity`.
+async fn come_to_the_same(parity: u64) {
+    let (mut failures, mut graphs, mut went_wrong, mut runs) = (Vec::new(), 0, 0, 0);
+    for seed in seeds().filter(|seed| seed % 2 == parity) {
+        graphs += 1;
         let calm = match told(seed, Harm::None, play(seed, Harm::None)).await {
             Ok(calm) => calm,
             Err(failure) => {
@@ -108,15 +109,27 @@ async fn random_graphs_come_to_the_same_whatever_goes_wrong() {
             }
         }
     }
-    println!("{} graphs, {runs} runs, in {went_wrong} of which something went wrong", seeds.end - seeds.start);
+    println!("{graphs} graphs, {runs} runs, in {went_wrong} of which something went wrong");
     let few: Vec<&String> = failures.iter().take(10).collect();
     assert!(failures.is_empty(), "{} failures, of which these are the first: {few:#?}", failures.len());
-    assert!(went_wrong * 10 > runs * 7, "something went wrong in only {went_wrong} of {runs} runs");
+    assert!(went_wrong * 10 >= runs * 7, "something went wrong in only {went_wrong} of {runs} runs");
+}
+
+#[tokio::test]
+async fn graphs_whose_nodes_fail_come_to_the_same_whatever_goes_wrong() {
+    come_to_the_same(0).await;
+}
+
+#[tokio::test]
+async fn graphs_whose_nodes_succeed_come_to_the_same_whatever_goes_wrong() {
+    come_to_the_same(1).await;
 }
 
 #[test]
 fn what_goes_wrong_is_read_as_it_is_printed() {
-    for harm in [Harm::None, Harm::Death(7), Harm::Deaths(7, 2), Harm::Cut(1), Harm::Theft(0)] {
+    for harm in
+        [Harm::None, Harm::Death(7), Harm::Deaths(7, 2), Harm::Cut(1), Harm::Theft(0), Harm::Drop(3), Harm::Cancel(4)]
+    {
         assert_eq!(harm.to_string().parse(), Ok(harm));
     }
 }

@@ -18,15 +18,17 @@ use longhaul_durable::{
 };
 use longhaul_store::{Faults, LeaseError, Store, StoreError, StoreSettings};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     graphs::{Log, graph},
     records::Records,
-    world::{Kind, World},
+    world::{Ambush, Kind, World},
 };
 use crate::support::{NOTES, scope, thread};
 
-/// What goes wrong. Printed and read as `none`, `death:7`, `deaths:7+2`, `cut:7`, `theft:7`.
+/// What goes wrong. Printed and read as `none`, `death:7`, `deaths:7+2`, `cut:7`, `theft:7`, `drop:7`,
+/// `cancel:7`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Harm {
     None,
@@ -38,6 +40,10 @@ pub(super) enum Harm {
     Cut(u64),
     /// Somebody else takes the thread with this arrival.
     Theft(u64),
+    /// The run's future is dropped with this arrival.
+    Drop(u64),
+    /// The run is cancelled with this arrival.
+    Cancel(u64),
 }
 
 impl fmt::Display for Harm {
@@ -48,6 +54,8 @@ impl fmt::Display for Harm {
             Self::Deaths(after, then) => write!(f, "deaths:{after}+{then}"),
             Self::Cut(commit) => write!(f, "cut:{commit}"),
             Self::Theft(arrival) => write!(f, "theft:{arrival}"),
+            Self::Drop(arrival) => write!(f, "drop:{arrival}"),
+            Self::Cancel(arrival) => write!(f, "cancel:{arrival}"),
         }
     }
 }
@@ -55,7 +63,7 @@ impl fmt::Display for Harm {
 impl FromStr for Harm {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |_| format!("{text}: say none, death:7, deaths:7+2, cut:7 or theft:7");
+        let wrong = |_| format!("{text}: say none, death:7, deaths:7+2, cut:7, theft:7, drop:7 or cancel:7");
         let (name, number) = text.split_once(':').unwrap_or((text, "0"));
         let (first, second) = number.split_once('+').unwrap_or((number, "0"));
         let (first, second) = (first.parse().map_err(wrong)?, second.parse().map_err(wrong)?);
@@ -65,6 +73,8 @@ impl FromStr for Harm {
             "deaths" => Ok(Self::Deaths(first, second)),
             "cut" => Ok(Self::Cut(first)),
             "theft" => Ok(Self::Theft(first)),
+            "drop" => Ok(Self::Drop(first)),
+            "cancel" => Ok(Self::Cancel(first)),
             _ => Err(format!("{text}: what is that?")),
         }
     }
@@ -102,6 +112,8 @@ struct Supervisor {
     runtime: Runtime,
     faults: Faults,
     hands: Arc<Hands>,
+    /// Heard when a run is to be dropped or cancelled.
+    call: CancellationToken,
     harmed: u64,
     /// Acts that were begun, and of which the store does not know what became.
     unknown: BTreeSet<String>,
@@ -115,15 +127,18 @@ pub(super) async fn play(seed: u64, harm: Harm) -> Played {
     let migrations = [MIGRATIONS, NOTES];
     let opened = Store::open_with_faults(StoreSettings::in_memory(), ambient.clone(), &migrations, faults.clone());
     let store = opened.await.unwrap();
+    let call = CancellationToken::new();
     match harm {
         Harm::None => {}
         Harm::Death(after) | Harm::Deaths(after, _) => faults.die_after(after),
         Harm::Cut(commit) => faults.fail_commit_but_keep(commit),
-        Harm::Theft(arrival) => world.plan_theft(arrival as usize, &store),
+        Harm::Theft(arrival) => world.plan(arrival, Ambush::Theft(store.clone())),
+        Harm::Drop(arrival) | Harm::Cancel(arrival) => world.plan(arrival, Ambush::Call(call.clone())),
     }
     let (graph, runtime) = (graph(seed, &world), Runtime::new(store.clone(), ambient));
     let (harmed, unknown, turn) = (0, BTreeSet::new(), 0);
-    let supervisor = Supervisor { seed, harm, world, graph, store, runtime, faults, hands, harmed, unknown, turn };
+    let supervisor =
+        Supervisor { seed, harm, world, graph, store, runtime, faults, hands, call, harmed, unknown, turn };
     supervisor.play().await
 }
 
@@ -141,7 +156,7 @@ impl Supervisor {
             match self.step(answer.take()).await {
                 Ok(Next::Done(log)) => break log,
                 Ok(Next::Again(next)) => answer = next,
-                Err(error) => self.harm(&error).await,
+                Err(error) => self.harm(Some(&error)).await,
             }
         };
         assert!(self.world.stolen().is_none(), "the thread was taken away, and the run went on");
@@ -166,8 +181,29 @@ impl Supervisor {
             let state = self.runtime.state::<Log>(&scope().scope, &thread()).await.map_err(of_store)?;
             return Ok(Next::Done(state.unwrap()));
         }
-        let options = RunOptions { answer, ..RunOptions::default() };
-        match self.runtime.run(&self.graph, &scope(), &thread(), Log::default(), options).await {
+        let mut options = RunOptions { answer, ..RunOptions::default() };
+        let (mut dropped, place, thread) = (CancellationToken::new(), scope(), thread());
+        match self.harm {
+            Harm::Drop(_) => dropped = std::mem::take(&mut self.call),
+            Harm::Cancel(_) => options.cancel = self.call.clone(),
+            Harm::None | Harm::Death(_) | Harm::Deaths(..) | Harm::Cut(_) | Harm::Theft(_) => {}
+        }
+        let run = self.runtime.run(&self.graph, &place, &thread, Log::default(), options);
+        let ran = dropped.run_until_cancelled(run).await;
+        if matches!(self.harm, Harm::Drop(_)) {
+            self.call = dropped;
+        }
+        let Some(ran) = ran else {
+            self.call = CancellationToken::new();
+            self.harm(None).await;
+            return Ok(Next::Again(None));
+        };
+        match ran {
+            Ok(Outcome::Cancelled) if self.call.is_cancelled() => {
+                self.call = CancellationToken::new();
+                self.harm(None).await;
+                Ok(Next::Again(None))
+            }
             Ok(Outcome::Completed(log)) => Ok(Next::Done(log)),
             Ok(Outcome::Waiting(waits)) => self.answer(waits).await,
             Ok(Outcome::NeedsReconcile(pending)) => self.settle(pending).await,
@@ -226,17 +262,20 @@ impl Supervisor {
     }
 
     /// The store is back; what it knows must not be done again, and what it does not know must be asked about.
-    async fn harm(&mut self, error: &StoreError) {
+    async fn harm(&mut self, error: Option<&StoreError>) {
         self.harmed += 1;
         let fits = match (self.harm, error) {
-            (Harm::Death(_) | Harm::Deaths(..), StoreError::Killed { .. })
-            | (Harm::Cut(_), StoreError::OutcomeUnknown { .. })
-            | (Harm::Theft(_), StoreError::LeaseLost { .. }) => true,
+            (Harm::Death(_) | Harm::Deaths(..), Some(StoreError::Killed { .. }))
+            | (Harm::Cut(_), Some(StoreError::OutcomeUnknown { .. }))
+            | (Harm::Theft(_), Some(StoreError::LeaseLost { .. }))
+            | (Harm::Drop(_) | Harm::Cancel(_), None) => true,
             (_, _) => false,
         };
         let times = if matches!(self.harm, Harm::Deaths(..)) { 2 } else { 1 };
         assert!(fits && self.harmed <= times, "{error:?}");
         self.faults.revive();
+        // What a dropped run had handed over for writing has been written after this.
+        self.store.write(|_| Ok::<_, StoreError>(())).await.unwrap();
         let records = self.records().await;
         if let Some(stolen) = self.world.stolen() {
             assert_eq!(stolen, records, "somebody who had lost the thread wrote to it");

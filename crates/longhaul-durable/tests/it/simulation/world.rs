@@ -11,6 +11,7 @@ use std::{
 
 use longhaul_durable::{Answer, Effect, NodeContext, NodeError, Probed, StepError, StepId, Wait};
 use longhaul_store::{Store, StoreError, Tx, values};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     graphs::{Log, LogUpdate},
@@ -35,9 +36,17 @@ struct Inner {
     /// Acts that are in the store and must not be done again.
     recorded: BTreeSet<String>,
     wrong: Vec<String>,
-    /// With which arrival the thread is taken away, and where from.
-    theft: Option<(usize, Store)>,
+    /// What happens with which arrival.
+    ambush: Option<(u64, Ambush)>,
     stolen: Option<Records>,
+}
+
+/// What happens outside while something is being done.
+pub(super) enum Ambush {
+    /// Another machine takes the thread from this store.
+    Theft(Store),
+    /// Somebody is called.
+    Call(CancellationToken),
 }
 
 /// Something that was done.
@@ -140,10 +149,14 @@ impl World {
     }
 
     async fn act(&self, id: &StepId, kind: Kind, value: u64) -> Result<u64, StepError> {
-        let (within, thief) = (id.within(), self.arrive(id, kind, value));
-        if let Some(store) = thief {
-            let stolen = steal(&store).await?;
-            self.inner().stolen = Some(stolen);
+        let (within, ambush) = (id.within(), self.arrive(id, kind, value));
+        match ambush {
+            Some(Ambush::Theft(store)) => {
+                let stolen = steal(&store).await?;
+                self.inner().stolen = Some(stolen);
+            }
+            Some(Ambush::Call(somebody)) => somebody.cancel(),
+            None => {}
         }
         // Another task has its turn here.
         tokio::task::yield_now().await;
@@ -154,8 +167,8 @@ impl World {
         Ok(value)
     }
 
-    /// Notes the arrival; the store from which the thread is to be taken with it.
-    fn arrive(&self, id: &StepId, kind: Kind, value: u64) -> Option<Store> {
+    /// Notes the arrival; what is to happen with it.
+    fn arrive(&self, id: &StepId, kind: Kind, value: u64) -> Option<Ambush> {
         let mut inner = self.inner();
         let (within, key) = (id.within(), id.to_string());
         if inner.recorded.contains(&within) {
@@ -171,13 +184,13 @@ impl World {
             _ => {}
         }
         inner.arrivals.push(Arrival { id: within, kind, key, value });
-        let now = inner.arrivals.len();
-        inner.theft.take_if(|(moment, _)| *moment <= now).map(|(_, store)| store)
+        let now = inner.arrivals.len() as u64;
+        inner.ambush.take_if(|(moment, _)| *moment <= now).map(|(_, ambush)| ambush)
     }
 
-    /// Takes the thread away with the n-th arrival.
-    pub(super) fn plan_theft(&self, moment: usize, store: &Store) {
-        self.inner().theft = Some((moment, store.clone()));
+    /// Plans what happens with this arrival, from 1.
+    pub(super) fn plan(&self, arrival: u64, ambush: Ambush) {
+        self.inner().ambush = Some((arrival, ambush));
     }
 
     /// What was recorded when the thread was taken away, once.
