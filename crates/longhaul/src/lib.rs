@@ -31,8 +31,8 @@ pub use error::{ErrorKind, LonghaulError};
 pub use home::{Longhaul, Program};
 pub use longhaul_core::{Ambient, Event, ExecutionId, FeatureId, TenantId, ThreadId, TimeMs, UserId, Visibility};
 pub use longhaul_durable::{
-    ExecutionFilter, ExecutionView, News, PendingEffect, Progress, Settlement, Status as ExecutionStatus, StatusError,
-    WaitInfo,
+    Entry, ExecutionFilter, ExecutionView, News, PendingEffect, Progress, Settlement, Status as ExecutionStatus,
+    StatusError, WaitInfo,
 };
 pub use longhaul_harness::{
     Phase,

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     args::Global,
     exit::Exit,
-    progress::{Ink, Style, count, print_line},
+    progress::{Glyph, Ink, Style, count, print_line},
 };
 
 /// List executions of graphs: where each stands, what it waits for, why it failed
@@ -30,7 +30,8 @@ Statuses:
   waiting    somebody or something has to answer: longhaul waits
   failed     its last run failed; the next one tries again
   stopped    it ended at a boundary; the next run goes on
-  completed, cancelled, abandoned: nothing of it runs again")]
+  completed, cancelled, abandoned: nothing of it runs again
+  What stands in the queue of workers and has not begun is listed last.")]
 pub(crate) struct Executions {
     /// Only those of this status; may be given several times
     #[arg(long, value_name = "STATUS")]
@@ -65,6 +66,8 @@ pub(crate) fn run(global: &Global, command: &Executions) -> anyhow::Result<Exit>
         let most = usize::try_from(command.limit).unwrap_or(usize::MAX);
         let more = found.len() > most;
         found.truncate(most);
+        let mut entries = store.entries(command.graph.as_deref()).await?;
+        entries.retain(|entry| command.thread.as_ref().is_none_or(|thread| entry.thread == *thread));
         if global.json {
             return found.iter().try_for_each(|view| print_line(&object(view).to_string())).map_err(Into::into);
         }
@@ -73,8 +76,24 @@ pub(crate) fn run(global: &Global, command: &Executions) -> anyhow::Result<Exit>
             for line in lines(style, view) {
                 print_line(&line)?;
             }
+            let entry = entries.iter().find(|entry| entry.execution.as_ref() == Some(&view.execution.id));
+            if let Some(entry) = entry {
+                let attempts = format!("after {} of {} attempts", entry.attempts, entry.attempts_max);
+                let queue = format!("queue: {} {attempts}{}{}", entry.status.as_str(), style.dot(), entry.id);
+                print_line(&below(style, Some(Ink::Faint), &queue))?;
+            }
         }
-        if found.is_empty() {
+        let unbegun = entries.iter().filter(|entry| entry.execution.is_none() && command.status.is_empty());
+        let unbegun: Vec<_> = unbegun.take(most).collect();
+        for entry in &unbegun {
+            let glyph = style.glyph(Glyph::Detail);
+            print_line(&format!("{glyph} {:<10}{} ({})", entry.status.as_str(), entry.thread, entry.graph))?;
+            print_line(&below(style, Some(Ink::Faint), &format!("{}{}not begun yet", entry.id, style.dot())))?;
+            if let Some(error) = &entry.error {
+                print_line(&below(style, Some(Ink::Bad), error))?;
+            }
+        }
+        if found.is_empty() && unbegun.is_empty() {
             print_line(&format!("no executions like that in {}", store.shown()))?;
             for other in command.store.others(&store).await? {
                 print_line(&below(style, Some(Ink::Faint), &other))?;

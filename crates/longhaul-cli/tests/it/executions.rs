@@ -4,6 +4,7 @@ use std::{process::Stdio, sync::atomic::Ordering};
 
 use longhaul_store::StoreSettings;
 use longhaul_testbed::PrivateCluster;
+use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::{
@@ -189,6 +190,28 @@ fn an_execution_is_ended_for_good() {
     let again = in_shop(&account, &["cancel", "order-17"]);
     assert_eq!(again.code, Some(1));
     assert!(again.err.contains("is cancelled: there is nothing to cancel"), "{}", again.err);
+}
+
+#[test]
+fn what_workers_have_parked_is_put_back_and_what_was_not_begun_is_taken_out() {
+    let account = Account::new();
+    let entry = block_on(async { Shop::open(shop(&account)).await.enqueue("order-17").await });
+    let listed = in_shop(&account, &["executions"]);
+    for part in ["queued    order-17 (post)", &entry, "not begun yet"] {
+        assert!(listed.out.contains(part), "{part} is missing from:\n{}", listed.out);
+    }
+    let database = Connection::open(account.path("shop/longhaul.db")).unwrap();
+    database.execute("UPDATE queue SET status = 'parked', attempts = 5, error = 'out of paper'", []).unwrap();
+    drop(database);
+    let told = in_shop(&account, &["explain", &entry]);
+    assert!(told.out.contains("parked after 5 of 5 attempts: out of paper"), "{told:?}");
+    let back = in_shop(&account, &["retry", "order-17"]);
+    assert_eq!(back.code, Some(0), "{back:?}");
+    assert!(back.out.contains("order-17 is in the queue again, from its beginning"), "{}", back.out);
+    assert!(in_shop(&account, &["executions"]).out.contains("queued    order-17 (post)"));
+    let out = in_shop(&account, &["cancel", &entry]);
+    assert_eq!(out.code, Some(0), "{out:?}");
+    assert!(in_shop(&account, &["executions"]).out.contains("no executions like that"));
 }
 
 #[test]

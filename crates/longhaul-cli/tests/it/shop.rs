@@ -7,8 +7,8 @@ use std::sync::{
 
 use longhaul_core::{Ambient, TaskScope};
 use longhaul_durable::{
-    Answer, END, Effect, Graph, GraphBuilder, GraphState, MIGRATIONS, NodeError, Outcome, RunOptions, Runtime, START,
-    Wait,
+    Answer, END, Effect, Enqueue, Graph, GraphBuilder, GraphState, MIGRATIONS, NodeError, Outcome, RunOptions, Runtime,
+    START, Wait,
 };
 use longhaul_store::{Store, StoreSettings};
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,13 @@ impl Shop {
             Outcome::Completed(order) => order.notes,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Leaves work to workers, of whom there are none.
+    pub(crate) async fn enqueue(&self, thread: &str) -> String {
+        let (scope, thread) = (TaskScope::single_user(), thread.parse().unwrap());
+        let entered = self.runtime.enqueue(&scope, "post", &thread, &Order::default(), Enqueue::default()).await;
+        entered.unwrap().id().to_string()
     }
 
     /// Asks two things at once.

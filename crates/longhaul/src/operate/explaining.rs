@@ -3,13 +3,13 @@
 //! It owns putting that together for every kind of id. Invariant: it changes nothing.
 
 use longhaul_core::{ExecutionId, SessionId, TaskId, TaskScope, ThreadId, TraceId};
-use longhaul_durable::{ExecutionFilter, ExecutionView, Happening, StepId, WaitId, WaitInfo};
+use longhaul_durable::{EntryId, ExecutionFilter, ExecutionView, Happening, StepId, WaitId, WaitInfo};
 use serde::Serialize;
 
-use super::{OperateError, Operator, rows};
+use super::{OperateError, Operator, queued::standing, rows};
 use crate::report::moment;
 
-const LOOKED_FOR: &str = "executions (exec_…), their steps (exec_…/node/1/name#1), waits (wait_…), tasks (task_…), \
+const LOOKED_FOR: &str = "executions (exec_…), queue entries (entry_…), their steps (exec_…/node/1/name#1), waits (wait_…), tasks (task_…), \
                           sessions (sess_…), traces (trace_…), events (evt_…), records (rec_…), memories (mem_…), \
                           verdicts (verdict_…) and threads";
 
@@ -63,16 +63,16 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    fn new(id: &str, kind: &'static str) -> Self {
+    pub(super) fn new(id: &str, kind: &'static str) -> Self {
         let (facts, story, now, evidence) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { id: id.to_owned(), kind, facts, story, omitted: 0, now, evidence }
     }
 
-    fn fact(&mut self, name: &str, value: impl Into<String>) {
+    pub(super) fn fact(&mut self, name: &str, value: impl Into<String>) {
         self.facts.push(Fact::new(name, value));
     }
 
-    fn owner(&mut self, scope: &TaskScope, thread: &ThreadId) {
+    pub(super) fn owner(&mut self, scope: &TaskScope, thread: &ThreadId) {
         self.fact("belongs to", format!("{}, {}", scope.scope.tenant, scope.scope.user));
         self.fact("asked in", format!("{}, {}, {}", scope.session, scope.task, scope.trace));
         self.fact("thread", thread.to_string());
@@ -104,6 +104,8 @@ impl Operator {
             self.explain_execution(Explanation::new(id, "execution"), &view, most).await?
         } else if let Ok(trace) = id.parse::<TraceId>() {
             self.explain_trace(&trace, most).await.map_err(unknown)?
+        } else if let Ok(entry) = id.parse::<EntryId>() {
+            self.explain_entry(&entry).await?.ok_or_else(|| self.unknown(id, LOOKED_FOR))?
         } else if let Some(kind) = rows::KINDS.iter().find(|kind| id.starts_with(kind.prefix)) {
             match self.explain_row(id, kind, most).await? {
                 Some(explained) => explained,
@@ -132,6 +134,11 @@ impl Operator {
         let answered = execution.status == longhaul_durable::Status::Waiting && view.waits.is_empty();
         let answered = if answered { ", and answered" } else { "" };
         told.fact("status", format!("{}{answered}", execution.status.as_str()));
+        if let Some(entry) = self.entry_of(&execution.thread, Some(&execution.graph)).await?
+            && entry.execution.as_ref() == Some(&execution.id)
+        {
+            told.fact("queue", format!("{}, {}", entry.id, standing(&entry)));
+        }
         if let Some(error) = &execution.error {
             told.fact("error", error.clone());
         }

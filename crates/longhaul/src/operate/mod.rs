@@ -8,6 +8,7 @@ mod answering;
 mod error;
 mod explaining;
 mod next;
+mod queued;
 mod rows;
 mod settling;
 mod sound;
@@ -138,11 +139,8 @@ impl Operator {
     /// Those of [`Store::verify`].
     pub async fn verify(&self) -> Result<Report, OperateError> {
         let known = self.store.read(rows::components).await?;
-        let checks: Vec<_> = sound::CHECKS
-            .iter()
-            .filter(|(needs, _)| needs.iter().all(|name| known.iter().any(|known| known == name)))
-            .map(|(_, check)| *check)
-            .collect();
+        let all = longhaul_durable::CHECKS.iter().chain(sound::CHECKS);
+        let checks: Vec<_> = all.filter(|check| known.iter().any(|known| known == check.component)).copied().collect();
         Ok(self.store.verify(&checks).await?)
     }
 

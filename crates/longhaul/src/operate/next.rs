@@ -1,6 +1,6 @@
 //! What an execution does next, in words: where it goes on, what is run again and what is not, what to type.
 
-use longhaul_durable::{ExecutionView, Happening, Moment, Status};
+use longhaul_durable::{EntryStatus, ExecutionView, Happening, Moment, Status};
 use longhaul_store::tasks;
 
 use super::{OperateError, Operator, quoted};
@@ -11,14 +11,20 @@ impl Operator {
         if let Some(holder) = &view.holder {
             return Ok(format!("{holder} is at work on it and goes on"));
         }
+        let (thread, graph) = (&view.execution.thread, &view.execution.graph);
+        if let Some(entry) = self.entry_of(thread, Some(graph)).await? {
+            return Ok(match entry.status {
+                EntryStatus::Parked => format!("longhaul retry {thread}{} puts it back into the queue", self.flags),
+                EntryStatus::Queued | EntryStatus::Waiting | EntryStatus::Claimed | EntryStatus::Done => {
+                    format!("a worker that serves the graph {graph:?} goes on with it")
+                }
+            });
+        }
         let (scope, task) = (self.scope.clone(), view.execution.scope.task.clone());
         let task = self.store.read(move |read| tasks::get(read, &scope, &task)).await?;
         Ok(match task.filter(|task| task.kind == "harness").and_then(|task| task.dir) {
             Some(dir) => format!("longhaul run --dir {}", quoted(&dir)),
-            None => format!(
-                "run the program of the graph {:?} again; its workers go on by themselves",
-                view.execution.graph
-            ),
+            None => format!("run the program of the graph {graph:?} again"),
         })
     }
 
