@@ -9,12 +9,14 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use longhaul_core::Digest;
 use longhaul_store::{ReadTx, StoreError};
+use tracing::Instrument;
 
 use crate::{
     DurableError, Form, Graph, GraphState, NodeContext, NodeError, StopWhen,
     checkpoint::{self, Replayed, Weight},
     limits,
     machine::{self, Action, Position, Signals},
+    observe,
     open::Open,
     pausing::Unanswered,
     records::{
@@ -186,7 +188,8 @@ impl<S: GraphState> Frame<S> {
                 Action::Cancel => return Ok(How::Cancelled.into()),
                 Action::Exhausted => return Ok(How::Exhausted.into()),
             };
-            if let Some(end) = self.superstep(superstep).await? {
+            let span = observe::superstep_span(&self.ns, superstep);
+            if let Some(end) = self.superstep(superstep).instrument(span).await? {
                 return Ok(end);
             }
             recorded = true;

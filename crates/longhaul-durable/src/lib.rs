@@ -78,6 +78,7 @@ mod machine;
 mod measure;
 mod mermaid;
 mod migrate;
+mod observe;
 mod open;
 mod pausing;
 mod policy;
@@ -121,6 +122,7 @@ pub use limits::LimitError;
 pub use listing::WaitFilter;
 pub use longhaul_durable_macros::GraphState;
 pub use machine::{Action, Finished, Position, RouteError, Routes, Signals, close, plan, start};
+pub use observe::{Observed, Observer};
 pub use policy::{CacheKey, NodePolicy, Retry};
 pub use progress::{News, Progress};
 pub use queue::{Enqueue, Enqueued, Entry, EntryFilter, EntryId, EntryIdError, EntryStatus, QUEUE_MAX, QUEUED};
@@ -155,4 +157,7 @@ mod pages {
 
     #[doc = include_str!("../../../docs/from-langgraph.md")]
     struct FromLangGraph;
+
+    #[doc = include_str!("../../../docs/observing.md")]
+    struct Observing;
 }

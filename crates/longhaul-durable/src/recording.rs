@@ -12,9 +12,10 @@ use longhaul_core::limits::STEP_RESULT_BYTES_MAX;
 use longhaul_store::{StoreError, Tx};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
 use crate::{
-    Effect, News, NodeContext, NodeError, Probed, StepError, StepId,
+    Effect, News, NodeContext, NodeError, Probed, StepError, StepId, observe,
     open::Recorded,
     records::{Pen, steps::Declared},
     run::Journal,
@@ -100,7 +101,15 @@ impl NodeContext {
         let name = name.to_owned();
         async move {
             let busy = self.next_step(&name)?;
-            let outcome = self.run_step(busy.step(), &effect, probe, work, commit).await;
+            let step = busy.step();
+            let span = match self.0.earlier.recorded.contains_key(&step.ordinal) {
+                true => Span::none(),
+                false => observe::step_span(&step, effect.as_str()),
+            };
+            let outcome = self.run_step(step, &effect, probe, work, commit).instrument(span.clone()).await;
+            if let Err(error) = &outcome {
+                observe::mark_failed(&span, error);
+            }
             busy.done();
             outcome.map_err(|error| self.fatal(error))
         }

@@ -8,7 +8,7 @@ use longhaul_store::{Store, StoreError, Tx};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::{News, Progress, Resources, Runtime, records::Pen, records::Place};
+use crate::{News, Observed, Progress, Resources, Runtime, records::Pen, records::Place};
 
 /// One run of an execution.
 pub(crate) struct Run {
@@ -38,11 +38,11 @@ impl Run {
 
     /// Tells whoever watches.
     pub(crate) fn tell(&self, place: &Place, news: impl FnOnce() -> News) {
-        if self.progress.receiver_count() == 0 {
+        let observers = &self.runtime.observers;
+        if self.progress.receiver_count() == 0 && observers.is_empty() {
             return;
         }
-        // An error only means that the last watcher has just gone.
-        let _ = self.progress.send(Progress {
+        let news = Progress {
             thread: self.thread.clone(),
             execution: self.execution.clone(),
             ns: place.ns.to_string(),
@@ -50,7 +50,12 @@ impl Run {
             task: place.task,
             node: place.node.to_string(),
             news: news(),
-        });
+        };
+        for watching in observers {
+            watching.tell(Observed::Progress(news.clone()));
+        }
+        // An error only means that the last watcher has just gone.
+        let _ = self.progress.send(news);
     }
 }
 

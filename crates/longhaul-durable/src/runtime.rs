@@ -9,6 +9,7 @@ use longhaul_core::{Ambient, ExecutionId, TaskScope, ThreadId, limits::SUPERSTEP
 use longhaul_store::{Lease, Store};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::{
     DurableError, GivenAnswer, Graph, GraphState, NodeError, PendingEffect, Progress, Resources, Status, WaitInfo,
@@ -17,6 +18,7 @@ use crate::{
     checkpoint,
     ending::Next,
     frame::{self, Beginning, Frame, How, Loaded, LoopEnd, Role},
+    observe::{self, Observed, Watching},
     queue::QUEUE_MAX,
     records::Pen,
     run::{Journal, Run},
@@ -93,6 +95,7 @@ pub struct Runtime {
     pub(crate) lease_ttl: Duration,
     pub(crate) active: Active,
     pub(crate) queue_max: u32,
+    pub(crate) observers: Vec<Watching>,
     progress: broadcast::Sender<Progress>,
 }
 
@@ -118,6 +121,7 @@ impl Runtime {
             lease_ttl: Duration::from_secs(30),
             active: Active::default(),
             queue_max: QUEUE_MAX,
+            observers: Vec::new(),
             progress,
         }
     }
@@ -191,10 +195,11 @@ impl Runtime {
         let execution = ExecutionId::from_body(&self.ambient.ids.body());
         let place = self.active.enter(execution.clone(), &options.cancel)?;
         let beginning = frame::begin(None, graph, initial, false)?;
+        let span = observe::execution_span(&graph.shape().name, thread, &execution);
         let run = self.shared(scope.clone(), execution, thread.clone(), None, &options, &place);
         let mut frame = Frame::begun(run, graph.clone(), "".into(), beginning, Role::Root);
         frame.stop_when = options.stop_when.clone();
-        let LoopEnd { how, .. } = frame.drive().await?;
+        let LoopEnd { how, .. } = frame.drive().instrument(span).await?;
         Ok(match how {
             How::Complete { .. } => Outcome::Completed(Arc::unwrap_or_clone(frame.state)),
             How::Stopped => Outcome::Stopped(Arc::unwrap_or_clone(frame.state)),
@@ -236,7 +241,14 @@ impl Runtime {
             Begun::Finished(_) => return Ok(Outcome::Cancelled),
             Begun::Refused(error) => return Err(*error),
         };
-        let outcome = Box::pin(self.drive(store, graph, pen, thread, *loaded, options)).await;
+        let execution = pen.execution().clone();
+        let span = observe::execution_span(&graph.shape().name, &thread, &execution);
+        self.tell_observers(|| Observed::Began { thread: thread.clone(), execution: execution.clone() });
+        let driving = Box::pin(self.drive(store, graph, pen, thread.clone(), *loaded, options));
+        let outcome = driving.instrument(span.clone()).await;
+        let word = observe::outcome(&outcome);
+        observe::mark_ended(&span, word);
+        self.tell_observers(|| Observed::Ended { thread: thread.clone(), execution: execution.clone(), outcome: word });
         if outcome.is_err() {
             // The run's own error is the one worth telling; a lease that was lost or lies in a dead store cannot be given back.
             let _ = lease.release().await;
@@ -279,6 +291,10 @@ impl Runtime {
             }
             frame = frame.read_again(&journal).await?;
         }
+    }
+
+    fn tell_observers(&self, seen: impl Fn() -> Observed) {
+        self.observers.iter().for_each(|watching| watching.tell(seen()));
     }
 
     fn shared<S>(

@@ -9,6 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use longhaul_core::Digest;
 use longhaul_store::StoreError;
 use tokio::task::JoinError;
+use tracing::Instrument;
 
 use crate::{
     DurableError, Form, GraphState, NodeError, checkpoint,
@@ -112,7 +113,7 @@ impl<S: GraphState> Frame<S> {
                 && let Some(number) = waiting.pop()
             {
                 let task = self.task(superstep, number);
-                running.begin(async move { (number, task.run().await) });
+                running.begin(async move { (number, task.run().await) }.in_current_span());
             }
             let joined = tokio::select! {
                 biased;

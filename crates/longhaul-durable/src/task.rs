@@ -8,12 +8,13 @@ use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use futures::FutureExt;
 use longhaul_core::Digest;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::{
     Graph, GraphState, News, NodeContext, NodeError,
     context::{AtClose, Left},
     flow::{Answer, Input, Route},
-    limits,
+    limits, observe,
     open::{Earlier, Open},
     pausing::Unanswered,
     policy::{Cache, CacheKey},
@@ -77,7 +78,16 @@ pub(crate) fn recorded<S: GraphState>(node: &str, done: DoneTask) -> Result<Done
 
 impl<S: GraphState> Task<S> {
     /// Runs the node until it has finished, waits, or fails for good.
-    pub(crate) async fn run(mut self) -> TaskEnd<S::Update> {
+    pub(crate) async fn run(self) -> TaskEnd<S::Update> {
+        let span = observe::task_span(&self.place);
+        let end = self.run_by_policy().instrument(span.clone()).await;
+        if let Err(error) = &end.result {
+            observe::mark_failed(&span, error);
+        }
+        end
+    }
+
+    async fn run_by_policy(mut self) -> TaskEnd<S::Update> {
         let policy = self.graph.policy(&self.place.node).clone();
         let cache_key = match &policy.cache {
             Some(cache) => match self.cached(cache).await {

@@ -150,7 +150,8 @@ impl Worker {
             worked: Worked::default(),
             told_unserved: Vec::new(),
             cancel: CancellationToken::new(),
-            stop: CancellationToken::new(),
+            // Runs hear of the end at once, before the loop around them does.
+            stop: shutdown.child_token(),
         };
         let deadlines = self.runtime.deadlines()?;
         let watching = tokio::spawn(watch_deadlines(deadlines));

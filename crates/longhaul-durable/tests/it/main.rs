@@ -21,6 +21,8 @@ mod interventions;
 #[cfg(test)]
 mod keeping;
 #[cfg(test)]
+mod observing;
+#[cfg(test)]
 mod outside;
 #[cfg(test)]
 mod parallel;
