@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use longhaul_core::{Ambient, ExecutionId, Scope, TaskScope, TenantId, ThreadId, UserId};
 use longhaul_durable::{ExecutionFilter, ExecutionView, Runtime, StepId, WaitInfo};
-use longhaul_store::{Backup, BackupProgress, Report, Store, StoreSettings};
+use longhaul_store::{Backup, BackupProgress, Look, Report, StateKeys, Store, StoreError, StoreSettings};
 
 pub use answering::{Answered, Decision};
 pub use error::OperateError;
@@ -78,6 +78,7 @@ impl Operator {
             Some(dir) => (existing(Path::new(&dir))?, dir.clone(), format!(" --store {}", quoted(&dir))),
             None => (existing(&home)?, home.display().to_string(), String::new()),
         };
+        let settings = StoreSettings { keys: StateKeys::from_env().map_err(StoreError::from)?, ..settings };
         let store = Store::open(settings, ambient.clone(), &[longhaul_durable::MIGRATIONS]).await?;
         let runtime = Runtime::new(store.clone(), ambient);
         Ok(Self { store, runtime, scope: Scope { tenant, user }, actor, shown, flags })
@@ -138,11 +139,16 @@ impl Operator {
     /// Those of [`Store::verify`].
     pub async fn verify(&self) -> Result<Report, OperateError> {
         let known = self.store.read(rows::components).await?;
-        let checks: Vec<_> = sound::CHECKS
+        let mut checks: Vec<_> = sound::CHECKS
             .iter()
             .filter(|(needs, _)| needs.iter().all(|name| known.iter().any(|known| known == name)))
             .map(|(_, check)| *check)
             .collect();
+        if known.iter().any(|known| known == "durable") {
+            // What a query cannot say: the digests of all checkpoints, and whether what was recorded can be read.
+            let digests = longhaul_durable::CHECKS.iter().filter(|check| matches!(check.look, Look::Code(_)));
+            checks.extend(digests.copied());
+        }
         Ok(self.store.verify(&checks).await?)
     }
 
