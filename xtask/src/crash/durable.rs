@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
 use super::{
@@ -26,32 +26,33 @@ use super::{
     durable_judge::{Counts, judge},
 };
 
+const STORES: [&str; 2] = ["sqlite", "postgres"];
 const LANES: [&str; 2] = ["0,1,2", "3,4,5"];
 /// The undisturbed thread's.
 const CALM_LANE: &str = "9";
 /// A process that has not opened its store by then, or not ended what was begun, hangs.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
-/// Kills come at most so long after the process is ready: many deaths are worth more than long lives.
-const LIFE_MS_MAX: u64 = 300;
+/// Kills come within this time after the process is ready, or a third of a thread's where that is longer: many deaths
+/// are worth more than long lives.
+const LIFE: Duration = Duration::from_millis(300);
 
 /// In every so many lives of a slot, the PostgreSQL server dies as well.
 const SERVER_DIES_EVERY: u64 = 30;
 
 struct Plan {
-    postgres: bool,
+    stores: Vec<&'static str>,
     kills: u64,
     seed: u64,
 }
 
 fn parse(args: &[&str]) -> anyhow::Result<Plan> {
-    let mut plan = Plan { postgres: false, kills: 1000, seed: 1 };
+    let mut plan = Plan { stores: STORES.to_vec(), kills: 1000, seed: 1 };
     let mut rest = args.iter();
     while let Some(flag) = rest.next() {
         let value = rest.next().with_context(|| format!("{flag} needs a value"))?;
         let number = || value.parse().with_context(|| format!("{flag} {value}: not a number"));
         match (*flag, *value) {
-            ("--store", "sqlite") => plan.postgres = false,
-            ("--store", "postgres") => plan.postgres = true,
+            ("--store", name) if STORES.contains(&name) => plan.stores.retain(|store| *store == name),
             ("--kills", _) => plan.kills = number()?,
             ("--seed", _) => plan.seed = number()?,
             _ => bail!("unknown: {flag} {value}; there are --store sqlite|postgres, --kills, --seed"),
@@ -60,32 +61,40 @@ fn parse(args: &[&str]) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
-/// Runs the suite; true if nothing was lost, done twice or unlisted.
+/// Runs the suite; true if nothing was lost, done twice or unlisted. The last line is an object with all counts.
 pub(super) fn run(args: &[&str], root: &Path) -> anyhow::Result<bool> {
     let plan = parse(args)?;
     let program = subject(root)?;
+    let (mut stores, mut failed) = (Vec::new(), 0);
+    for store in &plan.stores {
+        println!("crash: {} kills on {store}", plan.kills);
+        let (ok, counts) = on_store(&plan, store, &program)?;
+        failed += u64::from(!ok);
+        stores.push(counts);
+    }
+    println!("{} passed, {failed} failed", stores.len() as u64 - failed);
+    println!("{}", json!({ "crash": "durable", "seed": plan.seed, "ok": failed == 0, "stores": stores }));
+    Ok(failed == 0)
+}
+
+fn on_store(plan: &Plan, store: &str, program: &Path) -> anyhow::Result<(bool, Value)> {
     let started = Instant::now();
-    let cluster = if plan.postgres { Some(Cluster::start(&program)?) } else { None };
+    let cluster = match store {
+        "postgres" => match Cluster::start(program) {
+            Ok(cluster) => Some(cluster),
+            Err(error) => return Ok((false, json!({ "store": store, "unavailable": format!("{error:#}") }))),
+        },
+        _ => None,
+    };
     let scratch = tempfile::tempdir().context("a folder for the runs")?;
-    let place = Place { program, dir: scratch.path().to_owned(), url: cluster.as_ref().map(|it| it.url.clone()) };
+    let (dir, url) = (scratch.path().to_owned(), cluster.as_ref().map(|cluster| cluster.url.clone()));
+    let place = Place { program: program.to_owned(), dir, url };
     let (calm, mut reports) = place.undisturbed()?;
-    println!("crash: undisturbed, a process is ready after {:?} and a thread takes {:?}", calm.ready, calm.thread);
+    println!("crash: undisturbed, a process is ready after {:.0?} and a thread takes {:.0?}", calm.ready, calm.thread);
     let shared =
         Shared { left: AtomicU64::new(plan.kills), landed: AtomicU64::new(0), cluster: cluster.map(Mutex::new) };
-    let ended = std::thread::scope(|scope| {
-        let slots: Vec<_> = LANES
-            .iter()
-            .zip(1_u64..)
-            .map(|(lanes, slot)| {
-                let random = SplitMix(plan.seed.wrapping_mul(1_000).wrapping_add(slot));
-                let slot = Slot { place: &place, shared: &shared, lanes, slot, random, calm };
-                scope.spawn(move || slot.run())
-            })
-            .collect();
-        slots.into_iter().map(|slot| slot.join().unwrap_or_else(|_| bail!("a slot panicked"))).collect::<Vec<_>>()
-    });
     let mut counts = Counts::default();
-    for slot in ended {
+    for slot in slots(plan, &place, &shared, calm) {
         match slot {
             Ok(lines) => reports.extend(lines),
             Err(error) => counts.find(|counts| &mut counts.stuck, format!("{error:#}")),
@@ -99,24 +108,28 @@ pub(super) fn run(args: &[&str], root: &Path) -> anyhow::Result<bool> {
     let ok = counts.is_clean() && kills == plan.kills;
     if !ok {
         let kept = scratch.keep();
-        println!("crash: FAILED with --seed {}; what was left is in {}", plan.seed, kept.display());
+        println!("crash: FAILED with --store {store} --seed {}; what was left is in {}", plan.seed, kept.display());
     }
-    println!("{}, {} failed", if ok { "1 passed" } else { "0 passed" }, u64::from(!ok));
     let mut object = counts.json();
-    let server_crashes = shared.cluster.as_ref().map_or(0, |cluster| lock(cluster).crashes);
-    let more = [
-        ("store", json!(if plan.postgres { "postgres" } else { "sqlite" })),
-        ("kills", json!(kills)),
-        ("server_crashes", json!(server_crashes)),
-        ("seed", json!(plan.seed)),
-        ("seconds", json!((started.elapsed().as_secs_f64() * 10.0).round() / 10.0)),
-        ("ok", json!(ok)),
-    ];
-    for (name, value) in more {
-        object[name] = value;
-    }
-    println!("{object}");
-    Ok(ok)
+    object["store"] = json!(store);
+    object["kills"] = json!(kills);
+    object["server_crashes"] = json!(shared.cluster.as_ref().map_or(0, |cluster| lock(cluster).crashes));
+    object["seconds"] = json!((started.elapsed().as_secs_f64() * 10.0).round() / 10.0);
+    println!("crash: {object}");
+    Ok((ok, object))
+}
+
+/// Lets both slots kill side by side; what their last processes report.
+fn slots(plan: &Plan, place: &Place, shared: &Shared, calm: Calm) -> Vec<anyhow::Result<Vec<Value>>> {
+    std::thread::scope(|scope| {
+        let start = |(lanes, slot): (&&'static str, u64)| {
+            let random = SplitMix(plan.seed.wrapping_mul(1_000).wrapping_add(slot));
+            let slot = Slot { place, shared, lanes, slot, random, calm };
+            scope.spawn(move || slot.run())
+        };
+        let slots: Vec<_> = LANES.iter().zip(1_u64..).map(start).collect();
+        slots.into_iter().map(|slot| slot.join().unwrap_or_else(|_| Err(anyhow!("a slot panicked")))).collect()
+    })
 }
 
 /// Builds the program that is killed, with the features that a build of everything has.
@@ -293,7 +306,7 @@ impl Slot<'_> {
     fn one(&mut self, life: u64) -> anyhow::Result<()> {
         let mut process = self.place.start("work", self.lanes, life)?;
         let early = self.random.below(5) == 0;
-        let most = if early { self.calm.ready } else { self.calm.thread.min(Duration::from_millis(LIFE_MS_MAX)) };
+        let most = if early { self.calm.ready } else { LIFE.max(self.calm.thread / 3) };
         let moment = Duration::from_micros(self.random.below(most.as_micros() as u64 + 1));
         let server_too = life % SERVER_DIES_EVERY == SERVER_DIES_EVERY / 2;
         if early && !server_too {

@@ -48,9 +48,9 @@ impl Counts {
 
     pub(super) fn json(&self) -> Value {
         json!({
-            "threads": self.threads, "arrivals": self.arrivals, "steps_missing": self.steps_missing,
-            "effects_doubled": self.effects_doubled, "steps_redone": self.steps_redone,
-            "states_wrong": self.states_wrong, "unknown_outcomes": self.unknown_outcomes, "unlisted": self.unlisted,
+            "threads": self.threads, "arrivals": self.arrivals, "missing": self.steps_missing,
+            "doubled": self.effects_doubled, "redone": self.steps_redone,
+            "wrong": self.states_wrong, "unknown": self.unknown_outcomes, "unlisted": self.unlisted,
             "deduplicated": self.deduplicated, "stuck": self.stuck,
         })
     }
