@@ -25,8 +25,12 @@ pub struct AnswerSchemaError {
     pub problem: String,
 }
 
-fn wrong(path: &str, problem: impl Into<String>) -> AnswerSchemaError {
-    AnswerSchemaError { path: path.to_owned(), problem: problem.into() }
+/// Longest path, and longest problem: an answer may be large, and what is said of it is kept in an event.
+const WORDS_CHARS_MAX: usize = 500;
+
+fn wrong(path: &str, problem: &str) -> AnswerSchemaError {
+    let cut = |text: &str| text.chars().take(WORDS_CHARS_MAX).collect();
+    AnswerSchemaError { path: cut(path), problem: cut(problem) }
 }
 
 /// Refuses whatever a schema refers to outside of itself.
@@ -57,9 +61,9 @@ fn unusable(error: &CompileError, path: &str) -> AnswerSchemaError {
     if let CompileError::ValidationError { src, .. } = error {
         misfit(src, path)
     } else if let CompileError::LoadUrlError { src, .. } = error {
-        wrong(path, src.to_string())
+        wrong(path, &src.to_string())
     } else {
-        wrong(path, error.to_string().replace(ADDRESS, ""))
+        wrong(path, &error.to_string().replace(ADDRESS, ""))
     }
 }
 
@@ -74,7 +78,7 @@ pub(crate) fn read<T: DeserializeOwned>(value: &Value, path: &str) -> Result<T, 
     serde_path_to_error::deserialize(value).map_err(|error| {
         let within = error.path().to_string();
         let path = if within == "." { path.to_owned() } else { format!("{path}.{within}").replace(".[", "[") };
-        AnswerSchemaError { path, problem: error.into_inner().to_string() }
+        wrong(&path, &error.into_inner().to_string())
     })
 }
 
@@ -85,10 +89,10 @@ fn misfit(error: &ValidationError<'_, '_>, path: &str) -> AnswerSchemaError {
         [_, _, ..] if several => {
             let problems: Vec<String> =
                 error.causes.iter().take(ALTERNATIVES_MAX).map(|cause| misfit(cause, path).to_string()).collect();
-            wrong(&at(error, path), format!("fits none of the allowed forms ({})", problems.join("; ")))
+            wrong(&at(error, path), &format!("fits none of the allowed forms ({})", problems.join("; ")))
         }
         [first, ..] => misfit(first, path),
-        [] => wrong(&at(error, path), error.kind.to_string()),
+        [] => wrong(&at(error, path), &error.kind.to_string()),
     }
 }
 

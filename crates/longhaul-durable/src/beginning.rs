@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use longhaul_core::{Ambient, EventDraft, ExecutionId, TaskScope, ThreadId, TimeMs};
-use longhaul_store::{Lease, LeaseClaim, LeaseError, LeaseToken, Store, Tx, give_back};
+use longhaul_store::{Lease, LeaseClaim, LeaseError, LeaseToken, Store, StoreError, Tx, give_back};
 use serde_json::json;
 
 use crate::{
@@ -28,8 +28,8 @@ pub(crate) struct Plan<S: GraphState> {
     answer: Option<GivenAnswer>,
     /// The entry of the queue from which it begins.
     entry: Option<Held>,
-    /// The step of which the execution is the child.
-    pub(crate) parent_step: Option<StepId>,
+    /// The step of which the execution is the child, and the right to write for it.
+    pub(crate) parent: Option<(StepId, Pen)>,
 }
 
 /// The state with which an execution begins.
@@ -71,7 +71,7 @@ impl<S: GraphState> Plan<S> {
             initial: Initial::State(initial),
             answer,
             entry: None,
-            parent_step: None,
+            parent: None,
         }
     }
 
@@ -86,7 +86,7 @@ impl<S: GraphState> Plan<S> {
             initial: Initial::Json(initial),
             answer: None,
             entry: Some(held),
-            parent_step: None,
+            parent: None,
         }
     }
 
@@ -94,12 +94,19 @@ impl<S: GraphState> Plan<S> {
     pub(crate) async fn begin(self, store: &Store) -> Result<(Lease, Begun<S>), DurableError> {
         let claim = LeaseClaim::lock(store, &self.scope.scope, &self.thread).await?;
         // An execution may have to be made; its first row is prepared outside the transaction.
-        let id = match &self.parent_step {
-            Some(step) => children::id_of(step),
+        let id = match &self.parent {
+            Some((step, _)) => children::id_of(step),
             None => ExecutionId::from_body(&self.ambient.ids.body()),
         };
         let written = store.write(move |tx| {
-            let token = claim.take(tx, self.lease_ttl).map_err(from_lease)?;
+            let token = match &self.parent {
+                // Whoever has the parent has its children: another who still holds one is no longer at work.
+                Some((_, parent)) => {
+                    parent.fenced(tx)?;
+                    claim.take_over(tx, self.lease_ttl)?
+                }
+                None => claim.take(tx, self.lease_ttl).map_err(from_lease)?,
+            };
             let begun = self.begin_in(tx, &token, id)?;
             if !matches!(begun, Begun::Running { .. }) {
                 give_back(tx, &token)?;
@@ -137,7 +144,7 @@ impl<S: GraphState> Plan<S> {
                 return Ok(Begun::Finished(Box::new(known.clone())));
             }
         }
-        if let Some(step) = &self.parent_step
+        if let Some((step, _)) = &self.parent
             && let Some(known) = &newest
         {
             let asked = step.to_string();
@@ -170,11 +177,15 @@ impl<S: GraphState> Plan<S> {
         // The newest execution of a thread is the one that began last, also when the clock has been put back.
         let now = last.map_or(tx.now(), |last| tx.now().max(TimeMs(last.0 + 1)));
         let execution = Execution {
-            parent_step: self.parent_step.as_ref().map(ToString::to_string),
+            parent_step: self.parent.as_ref().map(|(step, _)| step.to_string()),
             ..new_execution(&self.graph, id, &self.scope, &self.thread, now)
         };
         let pen = Pen::of_entry(self.scope, execution.id.clone(), token.clone(), self.entry);
-        executions::insert(tx, &execution)?;
+        if let Err(error) = executions::insert(tx, &execution) {
+            // Another user of the tenant has an unfinished one there.
+            let taken = matches!(error, StoreError::Constraint { .. });
+            return Err(if taken { DurableError::ThreadTaken { thread: self.thread } } else { error.into() });
+        }
         if let Some(row) = &beginning.row {
             pen.insert_checkpoint(tx, "", row.clone())?;
         }

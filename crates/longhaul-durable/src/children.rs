@@ -68,7 +68,7 @@ impl NodeContext {
             return self.outcome(&step, outcome.map_err(|source| in_child(&step, source))?).await;
         };
         let mut plan = Plan::new(&runtime, &graph, self.scope(), &thread, initial, None);
-        plan.parent_step = Some(step.clone());
+        plan.parent = Some((step.clone(), journal.pen.clone()));
         let outcome = runtime.run_recorded(&journal.store, &graph, plan, options).await;
         let state = self.outcome(&step, outcome.map_err(|source| in_child(&step, source))?).await?;
         self.record_child(journal, step).await?;

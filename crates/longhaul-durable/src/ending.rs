@@ -175,5 +175,6 @@ fn chain(error: &NodeError) -> String {
         text.push_str(&cause.to_string());
         source = cause.source();
     }
-    text.chars().take(4000).collect()
+    // A failure must be told: PostgreSQL's texts have no NUL.
+    text.chars().take(4000).map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect()
 }

@@ -444,7 +444,7 @@ pub enum DurableError {
         superstep: u64,
     },
     /// The thread has an execution already.
-    #[error("thread {thread} has an execution already: fork to a new thread")]
+    #[error("thread {thread} has an execution already: use another thread")]
     ThreadTaken {
         /// The thread.
         thread: ThreadId,

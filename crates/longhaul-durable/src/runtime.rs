@@ -161,7 +161,8 @@ impl Runtime {
     /// the thread's lease meanwhile. Dropping the future is like a crash: nothing recorded is lost.
     ///
     /// # Errors
-    /// [`DurableError::Lease`] when somebody else is at work on the thread, [`DurableError::GraphChanged`],
+    /// [`DurableError::Lease`] when somebody else is at work on the thread, [`DurableError::ThreadTaken`] when another
+    /// user has an unfinished execution there, [`DurableError::GraphChanged`],
     /// [`DurableError::Damaged`], [`DurableError::Diverged`], [`DurableError::Limit`], [`DurableError::Supersteps`],
     /// [`DurableError::Draining`], [`DurableError::Store`]; those of [`Self::continue_with`] for an answer.
     pub async fn run<S: GraphState>(

@@ -173,16 +173,19 @@ impl<S: GraphState> Task<S> {
         idle: Option<Duration>,
     ) -> Result<Answer<S::Update>, NodeError> {
         let begun = Instant::now();
+        // A moment beyond what a clock can tell never comes.
         let late = async {
-            match timeout {
-                Some(timeout) => tokio::time::sleep_until(begun + timeout).await,
+            match timeout.and_then(|timeout| begun.checked_add(timeout)) {
+                Some(due) => tokio::time::sleep_until(due).await,
                 None => std::future::pending().await,
             }
         };
         let silent = async {
             let Some(idle) = idle else { return std::future::pending().await };
             loop {
-                let due = context.alive_at().unwrap_or(begun) + idle;
+                let Some(due) = context.alive_at().unwrap_or(begun).checked_add(idle) else {
+                    return std::future::pending().await;
+                };
                 if due <= Instant::now() {
                     return;
                 }

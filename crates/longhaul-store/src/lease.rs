@@ -122,15 +122,29 @@ impl LeaseClaim {
     /// # Errors
     /// [`LeaseError::Held`] when another host has it; [`LeaseError::Store`].
     pub fn take(&self, tx: &mut Tx<'_>, ttl: Duration) -> Result<LeaseToken, LeaseError> {
+        let last = held(tx, &self.tenant, &self.thread)?;
+        if let Some(row) = &last
+            && row.holder.host != self.store.locks().host()
+            && row.holds_at(tx.shared_now()?)
+        {
+            return Err(LeaseError::Held { thread: self.thread.clone(), holder: Some(row.holder.clone()) });
+        }
+        Ok(self.write(tx, last, ttl)?)
+    }
+
+    /// Takes the thread whoever else may hold it, and refuses that one's writes from then on: for a thread that belongs
+    /// to another, whose lease the caller has checked in this transaction.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn take_over(&self, tx: &mut Tx<'_>, ttl: Duration) -> Result<LeaseToken, StoreError> {
+        let last = held(tx, &self.tenant, &self.thread)?;
+        self.write(tx, last, ttl)
+    }
+
+    fn write(&self, tx: &mut Tx<'_>, last: Option<LeaseRow>, ttl: Duration) -> Result<LeaseToken, StoreError> {
         let (tenant, thread, now) = (self.tenant.clone(), self.thread.clone(), tx.shared_now()?);
         let host = self.store.locks().host();
-        let last = held(tx, &tenant, &thread)?;
-        if let Some(row) = &last
-            && row.holder.host != host
-            && row.holds_at(now)
-        {
-            return Err(LeaseError::Held { thread, holder: Some(row.holder.clone()) });
-        }
         let token = last.map_or(1, |row| row.token + 1);
         let ttl_ms = i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX / 4);
         tx.execute(

@@ -7,16 +7,17 @@ use std::sync::{
 
 use longhaul_core::Ambient;
 use longhaul_durable::{
-    END, Effect, Graph, GraphBuilder, NodeError, Outcome, RunOptions, Runtime, START, Send, Status, Wait, WaitInfo,
-    WaitStatus,
+    DurableError, END, Effect, Graph, GraphBuilder, MIGRATIONS, NodeError, Outcome, RunOptions, Runtime, START, Send,
+    Status, Wait, WaitInfo, WaitStatus,
 };
-use longhaul_store::{Faults, StoreError};
+use longhaul_store::{Faults, Store, StoreError};
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     ground::{Ground, on},
-    support::{Done, Words, World, completed, failure, scope, thread},
+    support::{Done, NOTES, Words, World, completed, failure, scope, thread},
 };
 
 on! { file, memory, postgres:
@@ -24,6 +25,7 @@ on! { file, memory, postgres:
     a_child_ends_with_its_parent,
     a_child_that_fails_is_gone_on_with,
     whatever_commit_is_the_last_there_is_one_child,
+    whoever_has_lost_the_parents_thread_begins_no_child,
 }
 
 /// Works, asks if it is to, works again.
@@ -287,4 +289,78 @@ async fn whatever_commit_is_the_last_there_is_one_child(ground: Ground) {
     }
     assert!(deaths >= 8, "only {deaths} deaths");
     faults.revive();
+}
+
+async fn whoever_has_lost_the_parents_thread_begins_no_child(ground: Ground) {
+    let world = ground.world().await;
+    let (begun, gate) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let graph = GraphBuilder::<Words>::new("stale", 1)
+        .node("call", {
+            let (child, begun, gate) = (small(&world.done, false), begun.clone(), gate.clone());
+            move |ctx, _| {
+                let (child, begun, gate) = (child.clone(), begun.clone(), gate.clone());
+                async move {
+                    begun.notify_one();
+                    gate.notified().await;
+                    Ok(ctx.child("small", &child, Words::of(&["x"])).await?.words)
+                }
+            }
+        })
+        .edge(START, "call")
+        .edge("call", END)
+        .build()
+        .unwrap();
+    let runtime = world.runtime.clone();
+    let running =
+        tokio::spawn(
+            async move { runtime.run(&graph, &scope(), &thread(), Words::default(), RunOptions::default()).await },
+        );
+    begun.notified().await;
+    // Another host takes the thread over meanwhile.
+    let taken = world.store.write(|tx| tx.execute("UPDATE leases SET token = token + 1", &[]));
+    taken.await.map_err(|error: StoreError| error).unwrap();
+    gate.notify_one();
+    let ended = running.await.unwrap();
+    assert!(matches!(&ended, Err(DurableError::Store(StoreError::LeaseLost { .. }))), "{ended:?}");
+    assert_eq!(world.done.take(), Vec::<String>::new());
+    assert_eq!(executions(&world).await, ["stale running"]);
+}
+
+/// The rows of a dead host's leases end one after the other, the child's perhaps after its parent's.
+#[tokio::test]
+async fn another_host_takes_a_child_over_together_with_its_parent() {
+    let ground = Ground::postgres();
+    let world = ground.world().await;
+    let begun = Arc::new(Notify::new());
+    let graph = |hangs: bool| {
+        let begun = begun.clone();
+        let child = GraphBuilder::<Words>::new("hangs", 1)
+            .node("work", move |_, _| {
+                let begun = begun.clone();
+                async move {
+                    if hangs {
+                        begun.notify_one();
+                        std::future::pending::<()>().await;
+                    }
+                    Ok(vec!["worked".to_owned()])
+                }
+            })
+            .edge(START, "work")
+            .edge("work", END)
+            .build()
+            .unwrap();
+        around(child, "x")
+    };
+    let hangs = graph(true);
+    tokio::select! {
+        outcome = world.run(&hangs) => panic!("{outcome:?}"),
+        () = begun.notified() => {}
+    }
+    let (elsewhere, (_, url)) = (tempfile::tempdir().unwrap(), ground.address());
+    let settings = Ground::settings(&elsewhere.path().to_string_lossy(), &url);
+    let store = Store::open(settings, Ambient::system(), &[MIGRATIONS, NOTES]).await.unwrap();
+    let ended = store.write(|tx| tx.execute("UPDATE leases SET expires_at = 1 WHERE thread_id = 'thread_1'", &[]));
+    ended.await.map_err(|error: StoreError| error).unwrap();
+    let other = World { runtime: Runtime::new(store.clone(), Ambient::system()), store, done: Done::default() };
+    assert_eq!(completed(other.run(&graph(false)).await), Words::of(&["x", "worked"]));
 }

@@ -20,6 +20,8 @@ on! { file, memory, postgres:
     a_token_answers_its_wait_and_is_kept_nowhere,
     an_answer_that_comes_while_it_is_asked_for_is_not_lost,
     an_answer_of_another_type_is_refused_and_changes_nothing,
+    an_answer_of_another_type_is_asked_for_again_however_long_it_is,
+    a_failure_is_told_whatever_characters_its_words_have,
     what_cannot_be_answered_is_refused_clearly,
     waits_three_subgraphs_deep_in_a_loop_are_answered_one_by_one,
 }
@@ -239,6 +241,44 @@ async fn an_answer_of_another_type_is_refused_and_changes_nothing(ground: Ground
         .build()
         .unwrap();
     assert!(failure(world.run_on(&careless, "careless").await).contains("default: invalid type"));
+}
+
+async fn an_answer_of_another_type_is_asked_for_again_however_long_it_is(ground: Ground) {
+    let world = ground.world().await;
+    let graph = GraphBuilder::<Words>::new("short", 1)
+        .node("ask", |ctx, _| async move {
+            let answer = ctx.pause_for::<u32>(Wait::approval("how many?")).await?;
+            Ok(answer.into_value().map(|number| number.to_string()).into_iter().collect::<Vec<_>>())
+        })
+        .edge(START, "ask")
+        .edge("ask", END)
+        .build()
+        .unwrap();
+    let asked = waits(world.run(&graph).await);
+    let long = json!("x".repeat(100_000));
+    world.runtime.continue_with(&scope().scope, &asked[0].id, long, "req-1", "ada").await.unwrap();
+    let outcome = world.run(&graph).await;
+    assert!(matches!(&outcome, Outcome::Failed { error: NodeError::AnswerUnfit { .. }, .. }), "{outcome:?}");
+    assert!(failure(outcome).len() < 2_000);
+    assert_eq!(waits(world.run(&graph).await), asked);
+    world.runtime.continue_with(&scope().scope, &asked[0].id, json!(3), "req-2", "ada").await.unwrap();
+    assert_eq!(completed(world.run(&graph).await), Words::of(&["3"]));
+}
+
+async fn a_failure_is_told_whatever_characters_its_words_have(ground: Ground) {
+    let world = ground.world().await;
+    let graph = GraphBuilder::<Words>::new("binary", 1)
+        .node("work", |_, _| async {
+            let failed: Result<Vec<String>, NodeError> = Err(NodeError::gave_up(std::io::Error::other("exit \0 7")));
+            failed
+        })
+        .edge(START, "work")
+        .edge("work", END)
+        .build()
+        .unwrap();
+    assert!(failure(world.run(&graph).await).ends_with("exit \0 7"));
+    let known = world.runtime.find(&scope().scope, &thread()).await.unwrap().unwrap();
+    assert!(known.error.is_some_and(|error| error.contains("exit") && error.ends_with('7')));
 }
 
 async fn what_cannot_be_answered_is_refused_clearly(ground: Ground) {

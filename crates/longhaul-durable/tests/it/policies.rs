@@ -110,6 +110,21 @@ async fn limits_of_time_end_an_attempt() {
 }
 
 #[tokio::test]
+async fn a_limit_of_time_beyond_all_clocks_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = world(dir.path()).await;
+    let endless = NodePolicy::new().timeout(Duration::MAX).idle_timeout(Duration::MAX);
+    let graph = single(
+        |_, _| async {
+            tokio::task::yield_now().await;
+            Ok(vec!["done".to_owned()])
+        },
+        endless,
+    );
+    assert_eq!(completed(world.run(&graph).await), Words::of(&["done"]));
+}
+
+#[tokio::test]
 async fn a_subgraph_that_took_too_long_is_gone_on_with_by_the_next_attempt() {
     let dir = tempfile::tempdir().unwrap();
     let world = world(dir.path()).await;

@@ -161,20 +161,21 @@ async fn a_run_that_awaits_a_timer_can_be_ended(ground: Ground) {
 
     let draining = Runtime::new(world.store.clone(), world.store.ambient().clone());
     let initial = Words::default();
-    let mut resumed = world.store.subscribe();
+    // A run is at work once a node is told of; before that it may still be about to begin.
+    let mut news = draining.progress();
     let (scope, thread, again) = (scope(), thread(), CancellationToken::new());
     let run = draining.run(&graph, &scope, &thread, initial, options(&again));
     let stop = async {
-        while resumed.recv().await.unwrap().kind != "execution.resumed" {}
+        news.recv().await.unwrap();
         draining.drain().await;
     };
     let (outcome, ()) = tokio::join!(run, stop);
     assert!(matches!(outcome, Ok(Outcome::Stopped(_))), "{outcome:?}");
     // As when the process is killed.
-    let mut resumed = world.store.subscribe();
+    let mut news = world.runtime.progress();
     let again = CancellationToken::new();
     let killed = world.run_with(&graph, options(&again));
-    let kill = async { while resumed.recv().await.unwrap().kind != "execution.resumed" {} };
+    let kill = async { drop(news.recv().await.unwrap()) };
     assert!(matches!(futures::future::select(Box::pin(killed), Box::pin(kill)).await, Either::Right(_)));
     // It is still the same timer.
     let asked = waits(world.run(&graph).await);

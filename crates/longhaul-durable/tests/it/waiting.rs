@@ -22,6 +22,7 @@ on! { file, memory, postgres:
     several_waits_are_answered_one_by_one_in_any_order,
     one_call_answers_and_goes_on,
     an_answer_that_is_repeated_after_the_end_begins_nothing,
+    a_thread_of_another_user_is_refused_by_name,
     a_deadline_that_has_passed_is_an_answer_too,
     a_wait_inside_a_subgraph_is_found_again,
     a_swallowed_wait_still_waits,
@@ -209,6 +210,18 @@ async fn an_answer_that_is_repeated_after_the_end_begins_nothing(ground: Ground)
     }
     assert_eq!(world.done.take(), ["draft", "ada said true"]);
     assert_eq!(attempts(&world).await, ["accepted", "repeated"]);
+}
+
+async fn a_thread_of_another_user_is_refused_by_name(ground: Ground) {
+    let world = ground.world().await;
+    let graph = approval(&world.done, &Arc::default());
+    let asked = waits(world.run(&graph).await);
+    let mut stranger = scope();
+    stranger.scope.user = "user_stranger".parse().unwrap();
+    let refused =
+        world.runtime.run(&graph, &stranger, &thread(), Words::default(), RunOptions::default()).await.unwrap_err();
+    assert!(matches!(&refused, DurableError::ThreadTaken { .. }), "{refused:?}");
+    assert_eq!(waits(world.run(&graph).await), asked);
 }
 
 async fn a_deadline_that_has_passed_is_an_answer_too(ground: Ground) {
