@@ -100,6 +100,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             for wait in waits {
                 println!("waiting for an answer: {} {}", wait.name, wait.payload);
                 println!("  longhaul approve {} --store {}", wait.id, folder.display());
+                println!("and run this again; or both at once:");
                 println!("  cargo run -p longhaul-durable --example approval -- --approve");
             }
         }
