@@ -105,7 +105,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
             }
         }
         Outcome::Completed(post) => println!("{}: {}", post.draft, post.verdict),
-        other => println!("{other:?}"),
+        other @ (Outcome::Stopped(_) | Outcome::Cancelled | Outcome::NeedsReconcile(_) | Outcome::Failed { .. }) => {
+            println!("{other:?}");
+        }
     }
     Ok(())
 }
