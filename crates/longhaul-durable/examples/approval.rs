@@ -100,11 +100,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
             for wait in waits {
                 println!("waiting for an answer: {} {}", wait.name, wait.payload);
                 println!("  longhaul approve {} --store {}", wait.id, folder.display());
+                println!("and run this again; or both at once:");
                 println!("  cargo run -p longhaul-durable --example approval -- --approve");
             }
         }
         Outcome::Completed(post) => println!("{}: {}", post.draft, post.verdict),
-        other => println!("{other:?}"),
+        other @ (Outcome::Stopped(_) | Outcome::Cancelled | Outcome::NeedsReconcile(_) | Outcome::Failed { .. }) => {
+            println!("{other:?}");
+        }
     }
     Ok(())
 }

@@ -16,8 +16,8 @@ use std::{
 
 use longhaul_core::{Ambient, TaskScope};
 use longhaul_durable::{
-    END, Effect, Graph, GraphBuilder, GraphState, MIGRATIONS, NodeError, Outcome, RunOptions, Runtime, START, Send,
-    StepError,
+    END, Effect, Graph, GraphBuilder, GraphState, MIGRATIONS, NodeError, Outcome, Resources, RunOptions, Runtime,
+    START, Send, StepError,
 };
 use longhaul_store::{Store, StoreSettings};
 use serde::{Deserialize, Serialize};
@@ -96,14 +96,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let initial = Report { topics, ..Report::default() };
     for run in 1..=2 {
         println!("run {run}");
-        let options =
-            RunOptions { resources: longhaul_durable::Resources::new().with(library.clone()), ..RunOptions::default() };
+        let options = RunOptions { resources: Resources::new().with(library.clone()), ..RunOptions::default() };
         match runtime.run(&graph, &TaskScope::single_user(), &"report".parse()?, initial.clone(), options).await? {
             Outcome::Completed(report) => println!("{}", report.text),
             Outcome::Failed { node, error, .. } => {
                 println!("  {node} failed: {}", error.source().map_or(String::new(), ToString::to_string))
             }
-            other => println!("{other:?}"),
+            other @ (Outcome::Stopped(_) | Outcome::Cancelled | Outcome::Waiting(_) | Outcome::NeedsReconcile(_)) => {
+                println!("{other:?}")
+            }
         }
         library.closed.store(false, Ordering::Relaxed);
     }

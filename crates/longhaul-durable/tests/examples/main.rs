@@ -9,12 +9,14 @@ use std::{
 };
 
 /// How an example ended.
+#[cfg(test)]
 struct Ended {
     code: Option<i32>,
     stdout: String,
     stderr: String,
 }
 
+#[cfg(test)]
 impl Ended {
     /// Its output, if it succeeded.
     fn said(self) -> String {
@@ -23,6 +25,7 @@ impl Ended {
     }
 }
 
+#[cfg(test)]
 fn run(example: &str, arguments: &[&str], store: Option<&Path>) -> Ended {
     let folder = env::current_exe().unwrap().parent().and_then(Path::parent).unwrap().join("examples");
     let program: PathBuf = folder.join(example);
