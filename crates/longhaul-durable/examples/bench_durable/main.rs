@@ -50,7 +50,7 @@ fn main() -> anyhow::Result<()> {
         ["contention", rounds] => contention::measure(number(rounds)?)?,
         ["contender", dir, name, rounds] => contention::contender(dir.as_ref(), name, number(rounds)?)?,
         ["workers"] => workers::measure()?,
-        ["worker", first, count] => workers::worker(number(first)?, number(count)?)?,
+        ["worker"] => workers::worker()?,
         _ => bail!("there is no such measurement: {}", args.join(" ")),
     };
     println!("{answer}");
