@@ -2,13 +2,14 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest as _, Sha256};
 
 /// The SHA-256 of some content.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
+
+const PREFIX: &str = "sha256:";
 
 /// A text that is not a printed digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,9 +47,51 @@ impl Digest {
     }
 }
 
+/// A printed digest. States carry many as refs, so nothing is allocated for one.
+struct Printed([u8; PREFIX.len() + 64]);
+
+impl Printed {
+    fn of(digest: &Digest) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; PREFIX.len() + 64];
+        text[..PREFIX.len()].copy_from_slice(PREFIX.as_bytes());
+        for (pair, byte) in text[PREFIX.len()..].chunks_exact_mut(2).zip(&digest.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        Self(text)
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("a prefix and digits are ASCII")
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", self.hex())
+        f.write_str(Printed::of(self).as_str())
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(Printed::of(self).as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl de::Visitor<'_> for Text {
+            type Value = Digest;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`sha256:` and 64 hexadecimal digits")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Digest, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Text)
     }
 }
 
@@ -69,7 +112,7 @@ impl FromStr for Digest {
     type Err = DigestError;
     fn from_str(text: &str) -> Result<Self, DigestError> {
         let mut bytes = [0; 32];
-        text.strip_prefix("sha256:")
+        text.strip_prefix(PREFIX)
             .and_then(|digits| hex::decode_to_slice(digits, &mut bytes).ok())
             .map(|()| Self(bytes))
             .ok_or_else(|| DigestError(text.chars().take(80).collect()))
@@ -98,6 +141,10 @@ mod tests {
         let digest = Digest::of("abc");
         assert_eq!(digest.to_string(), "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert_eq!(digest.to_string().parse(), Ok(digest));
+        let json = format!("\"{digest}\"");
+        assert_eq!(serde_json::to_string(&digest).unwrap(), json);
+        assert_eq!(serde_json::from_str::<Digest>(&json).unwrap(), digest);
+        assert!(serde_json::from_str::<Digest>("\"sha256:00\"").is_err());
         assert_eq!(Digest::from(*digest.as_bytes()), digest);
         assert!("sha256:00".parse::<Digest>().is_err());
     }

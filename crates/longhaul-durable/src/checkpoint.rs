@@ -19,6 +19,9 @@ use crate::{
 
 /// Deltas of so many bytes are replayed rather than a snapshot written.
 const SNAPSHOT_BYTES_MIN: u64 = 32 * 1024;
+/// A snapshot is due when the deltas since the last one are so many times as long: twice as often would double what is
+/// written for a state that only grows, for little less to replay.
+const SNAPSHOT_FACTOR: u64 = 4;
 /// What reading one more row costs, in bytes of delta.
 const ROW_BYTES: u64 = 128;
 
@@ -53,7 +56,7 @@ impl Weight {
     /// Notes a delta; tells whether a snapshot is due.
     pub(crate) fn add(&mut self, bytes: usize) -> bool {
         self.delta_bytes += bytes as u64 + ROW_BYTES;
-        self.delta_bytes >= self.snapshot_bytes.max(SNAPSHOT_BYTES_MIN)
+        self.delta_bytes >= self.snapshot_bytes.saturating_mul(SNAPSHOT_FACTOR).max(SNAPSHOT_BYTES_MIN)
     }
 
     /// A snapshot of the state whose last row has this digest.
