@@ -102,7 +102,7 @@ CREATE TABLE checkpoints_2 (
     digest BLOB NOT NULL,
     at INTEGER NOT NULL,
     PRIMARY KEY (tenant_id, execution_id, ns, superstep)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 INSERT INTO checkpoints_2 (tenant_id, execution_id, ns, superstep, v, nodes, frontier, form, data, digest, at)
     SELECT tenant_id, execution_id, '', superstep, v, node, next, form, data, CAST(digest AS BLOB), at
     FROM checkpoints;
