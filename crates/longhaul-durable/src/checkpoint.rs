@@ -21,7 +21,7 @@ use crate::{
 const SNAPSHOT_BYTES_MIN: u64 = 32 * 1024;
 /// A snapshot is due when the deltas since the last one are so many times as long: twice as often would double what is
 /// written for a state that only grows, for little less to replay.
-const SNAPSHOT_FACTOR: u64 = 4;
+const SNAPSHOT_FACTOR: u64 = 2;
 /// What reading one more row costs, in bytes of delta.
 const ROW_BYTES: u64 = 128;
 
