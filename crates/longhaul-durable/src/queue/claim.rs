@@ -105,7 +105,7 @@ pub(crate) enum Claim {
 
 /// The same before the commit.
 enum Choice {
-    Taken { tenant: TenantId, held: Held, claim: LeaseClaim, token: LeaseToken, go: Go },
+    Taken(Box<Taken>),
     Settled,
     Nothing,
 }
@@ -121,6 +121,15 @@ pub(crate) struct Look {
     pub(crate) claimed: Vec<Entry>,
     /// Graphs of which something is ready that this worker does not serve.
     pub(crate) unserved: Vec<String>,
+}
+
+/// An entry that is taken if the commit succeeds.
+struct Taken {
+    tenant: TenantId,
+    held: Held,
+    claim: LeaseClaim,
+    token: LeaseToken,
+    go: Go,
 }
 
 impl Claimer {
@@ -172,7 +181,7 @@ impl Claimer {
                         Choice::Settled
                     }
                 };
-                if matches!(choice, Choice::Taken { .. }) {
+                if matches!(choice, Choice::Taken(_)) {
                     return Ok(choice);
                 }
             }
@@ -211,7 +220,7 @@ impl Claimer {
         match served.begin(&self.runtime, tx, &token, &entry, held.clone()) {
             Ok(Began::Running { execution, go }) => {
                 rows::take(tx, &entry, &held, execution.as_str(), &self.worker)?;
-                return Ok(Choice::Taken { tenant, held, claim, token, go });
+                return Ok(Choice::Taken(Box::new(Taken { tenant, held, claim, token, go })));
             }
             Ok(Began::Ended) => rows::finish(tx, &tenant, &entry.id)?,
             Ok(Began::NeedsReconcile(pending)) => rows::park(tx, &tenant, &entry.id, &unknown(&pending))?,
@@ -227,7 +236,8 @@ impl Choice {
     /// After the commit.
     fn hold(self) -> Claim {
         match self {
-            Self::Taken { tenant, held, claim, token, go } => {
+            Self::Taken(taken) => {
+                let Taken { tenant, held, claim, token, go } = *taken;
                 Claim::Taken(Box::new(Claimed { tenant, held, lease: claim.hold(token), go }))
             }
             Self::Settled => Claim::Settled,
