@@ -11,7 +11,10 @@ use longhaul_store::{Holder, ReadTx, StoreError, Value, lease_holder, values};
 use crate::{
     DurableError, Execution, Form, PendingEffect, Runtime, Status, StepId, WaitId, WaitInfo,
     checkpoint::position_of,
-    records::{checkpoints::CheckpointRow, executions, family, steps, waits},
+    records::{
+        checkpoints::{self, CheckpointRow},
+        executions, family, steps, waits,
+    },
 };
 
 const STATUSES: [Status; 7] = [
@@ -286,7 +289,9 @@ fn view(read: &ReadTx<'_>, scope: &Scope, id: &ExecutionId) -> Result<Option<Exe
         &values![&scope.tenant, id],
         |row| {
             let (form, data) = (Form::Parent, String::new());
-            let (superstep, v, frontier, digest) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+            let (superstep, v, digest) = (row.get(0)?, row.get(1)?, row.get(3)?);
+            let spot = checkpoints::spot(&scope.tenant, id, "checkpoints.frontier", "", superstep);
+            let frontier = spot.open(read, row.get(2)?)?;
             Ok(CheckpointRow { superstep, v, frontier, form, data, digest })
         },
     )?;

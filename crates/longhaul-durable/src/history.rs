@@ -5,7 +5,7 @@
 use std::{fmt, num::ParseIntError, str::FromStr};
 
 use futures::future::{BoxFuture, FutureExt};
-use longhaul_core::{Digest, ExecutionId, Scope, ThreadId, TimeMs};
+use longhaul_core::{Digest, ExecutionId, Scope, TenantId, ThreadId, TimeMs};
 use longhaul_store::{ReadTx, Row, StoreError, Value, values};
 
 use crate::{
@@ -114,7 +114,8 @@ impl Checkpoint {
     }
 }
 
-const COLUMNS: &str = "c.execution_id, c.ns, c.superstep, c.nodes, c.v, c.frontier, c.digest, c.at, c.form";
+const COLUMNS: &str =
+    "c.execution_id, c.ns, c.superstep, c.nodes, c.v, c.frontier, c.digest, c.at, c.form, c.tenant_id";
 
 struct Listed {
     execution: ExecutionId,
@@ -124,17 +125,20 @@ struct Listed {
     at: TimeMs,
 }
 
-fn listed(row: &Row<'_>) -> Result<Listed, StoreError> {
+fn listed(read: &ReadTx<'_>, row: &Row<'_>) -> Result<Listed, StoreError> {
+    let (tenant, execution, ns): (TenantId, ExecutionId, String) = (row.get(9)?, row.get(0)?, row.get(1)?);
+    let superstep = row.get(2)?;
+    let spot = checkpoints::spot(&tenant, &execution, "checkpoints.frontier", &ns, superstep);
     let stored = CheckpointRow {
-        superstep: row.get(2)?,
+        superstep,
         v: row.get(4)?,
-        frontier: row.get(5)?,
+        frontier: spot.open(read, row.get(5)?)?,
         form: Form::of_column(row, 8)?,
         data: String::new(),
         digest: row.get(6)?,
     };
     let nodes = row.text(3)?.split(',').map(str::to_owned).collect();
-    Ok(Listed { execution: row.get(0)?, ns: row.get(1)?, nodes, row: stored, at: row.get(7)? })
+    Ok(Listed { execution, ns, nodes, row: stored, at: row.get(7)? })
 }
 
 impl TryFrom<Listed> for Checkpoint {
@@ -277,7 +281,7 @@ impl Runtime {
     }
 
     async fn checkpoints(&self, sql: String, key: Vec<Value>) -> Result<Vec<Checkpoint>, DurableError> {
-        let read = self.store()?.read(move |read| read.query(&sql, &key, listed));
+        let read = self.store()?.read(move |read| read.query(&sql, &key, |row| listed(read, row)));
         let rows: Vec<Listed> = read.await.map_err(|error: StoreError| error)?;
         rows.into_iter().map(Checkpoint::try_from).collect()
     }

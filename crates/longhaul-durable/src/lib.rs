@@ -91,6 +91,7 @@ mod retention;
 mod run;
 mod runtime;
 mod schema;
+mod seal;
 mod settling;
 mod shape;
 mod state;

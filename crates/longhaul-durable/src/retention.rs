@@ -152,6 +152,7 @@ fn shorten_in<S: GraphState>(
     let Some(row) = row.filter(|row| checkpoint::digest_of(row) == Some(replayed.chain)) else { return Ok(0) };
     let state = serde_json::to_string(&replayed.state).map_err(std::sync::Arc::new)?;
     let digest = checkpoint::snapshot_digest(&replayed.chain, &row.frontier, &state);
+    let state = checkpoints::spot(tenant, id, "snapshots.state", "", cut).seal(tx, state)?;
     tx.execute(
         "INSERT INTO snapshots (tenant_id, execution_id, ns, superstep, v, state, digest)
          VALUES (?1, ?2, '', ?3, ?4, ?5, ?6) ON CONFLICT (tenant_id, execution_id, ns, superstep) DO NOTHING",

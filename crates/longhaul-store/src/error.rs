@@ -111,6 +111,18 @@ pub enum StoreError {
         /// What is there.
         found: String,
     },
+    /// A sealed text cannot be opened, or none can be sealed.
+    #[error(
+        "what was sealed with the key {key} at {place} cannot be opened: {why}; check the keys the store is opened with"
+    )]
+    Unsealed {
+        /// The key's id.
+        key: String,
+        /// Where it stands.
+        place: String,
+        /// Why.
+        why: &'static str,
+    },
     /// A query that must find a row found none.
     #[error("no row answers {sql:?}")]
     NoRow {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{PostgresAddress, StoreError};
+use crate::{PostgresAddress, StateKeys, StoreError};
 
 /// Where a store keeps what it is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct StoreSettings {
     pub subscriber_events_max: usize,
     /// Largest blob.
     pub blob_bytes_max: u64,
+    /// With which components seal what they write, as far as they do; see [`StateKeys::from_env`].
+    pub keys: Option<StateKeys>,
 }
 
 impl StoreSettings {
@@ -70,6 +72,7 @@ impl StoreSettings {
             queue_max: 1024,
             subscriber_events_max: 4096,
             blob_bytes_max: 256 * 1024 * 1024,
+            keys: None,
         }
     }
 }

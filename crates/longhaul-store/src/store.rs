@@ -119,7 +119,7 @@ impl Store {
         for dir in [dir, &dir.join("blobs"), &dir.join("locks")] {
             private_dir(dir)?;
         }
-        let context = Arc::new(Context { path: dir.join("longhaul.db"), ambient });
+        let context = Arc::new(Context { path: dir.join("longhaul.db"), ambient, keys: settings.keys.clone() });
         let outlet = Outlet::new(settings.subscriber_events_max);
         let engine = Sqlite::in_folder(dir, &settings, &context, sets, outlet.clone(), faults.clone())?;
         let blobs = Blobs::in_folder(dir, settings.blob_bytes_max, context.clone(), faults.clone());
@@ -139,7 +139,7 @@ impl Store {
             private_dir(dir)?;
         }
         let locks = Locks::of_shared_store(dir, &ambient.ids.body())?;
-        let context = Arc::new(Context { path: address.shown().clone(), ambient });
+        let context = Arc::new(Context { path: address.shown().clone(), ambient, keys: settings.keys.clone() });
         let outlet = Outlet::new(settings.subscriber_events_max);
         let engine = Postgres::open(address, &settings, &context, sets, outlet.clone(), faults.clone())?;
         let (bytes_max, own, planned) = (settings.blob_bytes_max, context.clone(), faults.clone());
@@ -153,7 +153,7 @@ impl Store {
         sets: &[Migrations],
         faults: Option<Faults>,
     ) -> Result<Self, StoreError> {
-        let context = Arc::new(Context { path: Sqlite::memory_path(), ambient });
+        let context = Arc::new(Context { path: Sqlite::memory_path(), ambient, keys: settings.keys.clone() });
         let outlet = Outlet::new(settings.subscriber_events_max);
         let engine = Sqlite::in_memory(&settings, &context, sets, outlet.clone(), faults.clone())?;
         let blobs = Blobs::in_memory(settings.blob_bytes_max, context.clone(), faults.clone());

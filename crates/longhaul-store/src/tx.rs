@@ -9,7 +9,7 @@ use longhaul_core::{Ambient, Event, TimeMs};
 use rusqlite::Connection;
 
 use crate::{
-    Row, StoreError, Value,
+    Row, StateKeys, StoreError, Value,
     error::{cut, from_sqlite},
     notices::Signal,
     postgres::session::Session,
@@ -28,6 +28,7 @@ pub(crate) struct Context {
     /// The database file; `:memory:` where there is none, and `postgres://…` without its password.
     pub(crate) path: PathBuf,
     pub(crate) ambient: Ambient,
+    pub(crate) keys: Option<StateKeys>,
 }
 
 /// A snapshot of the store: what was committed when it began, whatever others write meanwhile.

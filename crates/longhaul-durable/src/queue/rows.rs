@@ -153,6 +153,7 @@ pub(super) fn insert(tx: &mut Tx<'_>, new: New, entries_max: u32) -> Result<Enqu
         &values![tenant, V],
     )?;
     let (id, now) = (EntryId::from_body(&tx.ambient().ids.body()), tx.now());
+    let initial = tx.seal(|| format!("{tenant}/{}", id.as_str()), initial)?;
     tx.execute(
         "INSERT INTO queue (tenant_id, entry_id, v, user_id, session_id, task_id, trace_id, thread_id, graph, initial,
              status, priority, ready_at, dedupe_key, attempts, attempts_max, retry_ms, created_at, updated_at)
@@ -216,7 +217,7 @@ pub(crate) fn initial(read: &ReadTx<'_>, entry: &Entry) -> Result<String, StoreE
     read.query_one(
         "SELECT initial FROM queue WHERE tenant_id = ?1 AND entry_id = ?2",
         &values![&entry.scope.scope.tenant, entry.id.as_str()],
-        |row| row.get(0),
+        |row| read.unseal(|| format!("{}/{}", entry.scope.scope.tenant, entry.id.as_str()), row.get(0)?),
     )
 }
 

@@ -6,6 +6,7 @@ use longhaul_core::{ExecutionId, TenantId};
 use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 
 use super::{Pen, V, tasks};
+use crate::seal::Spot;
 
 /// What the data of a checkpoint is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,9 +90,15 @@ pub(crate) struct Log {
 }
 
 impl Pen {
+    fn spot<'a>(&'a self, column: &'static str, ns: &'a str, superstep: u64) -> Spot<'a> {
+        spot(self.tenant(), self.execution(), column, ns, superstep)
+    }
+
     pub(crate) fn insert_checkpoint(&self, tx: &mut Tx<'_>, ns: &str, new: NewCheckpoint) -> Result<(), StoreError> {
         let now = tx.now();
         let NewCheckpoint { superstep, nodes, frontier, form, data, chain } = new;
+        let frontier = self.spot("checkpoints.frontier", ns, superstep).seal(tx, frontier)?;
+        let data = self.spot("checkpoints.data", ns, superstep).seal(tx, data)?;
         let row = values![
             self.tenant(),
             self.execution(),
@@ -116,6 +123,7 @@ impl Pen {
     /// Writes a snapshot in place of the frame's older ones, except that with which a pruned history begins.
     pub(crate) fn insert_snapshot(&self, tx: &mut Tx<'_>, ns: &str, new: Snapshot) -> Result<(), StoreError> {
         let Snapshot { superstep, state, digest } = new;
+        let state = self.spot("snapshots.state", ns, superstep).seal(tx, state)?;
         tx.execute(
             "DELETE FROM snapshots WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3 AND superstep > (
                  SELECT min(superstep) FROM checkpoints WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3)",
@@ -128,6 +136,17 @@ impl Pen {
         )
         .map(drop)
     }
+}
+
+/// Where a column of a frame's row stands.
+pub(crate) fn spot<'a>(
+    tenant: &'a TenantId,
+    execution: &'a ExecutionId,
+    column: &'static str,
+    ns: &'a str,
+    superstep: u64,
+) -> Spot<'a> {
+    Spot { tenant, execution, column, ns, superstep, task: 0, ordinal: 0 }
 }
 
 /// The digest of one row, if there is such a row.
@@ -162,8 +181,11 @@ pub(crate) fn log(
              ORDER BY superstep DESC LIMIT 1"
         }
     };
+    let spot = |column, superstep| spot(tenant, execution, column, ns, superstep);
     let snapshot = read.query_optional(sql, &values![tenant, execution, ns, superstep_max], |row| {
-        Ok(Snapshot { superstep: row.get(0)?, state: row.get(1)?, digest: row.get(2)? })
+        let superstep = row.get(0)?;
+        let state = spot("snapshots.state", superstep).open(read, row.get(1)?)?;
+        Ok(Snapshot { superstep, state, digest: row.get(2)? })
     })?;
     let from = snapshot.as_ref().map_or(0, |snapshot| snapshot.superstep);
     let mut rows = read.query(
@@ -172,12 +194,13 @@ pub(crate) fn log(
          ORDER BY superstep",
         &values![tenant, execution, ns, from, superstep_max],
         |row| {
+            let superstep = row.get(0)?;
             Ok(CheckpointRow {
-                superstep: row.get(0)?,
+                superstep,
                 v: row.get(1)?,
-                frontier: row.get(2)?,
+                frontier: spot("checkpoints.frontier", superstep).open(read, row.get(2)?)?,
                 form: Form::of_column(row, 3)?,
-                data: row.get(4)?,
+                data: spot("checkpoints.data", superstep).open(read, row.get(4)?)?,
                 digest: row.get(5)?,
             })
         },

@@ -1,21 +1,24 @@
 //! The rows of interventions, and whom they have reached.
 
-use longhaul_core::ExecutionId;
+use longhaul_core::{ExecutionId, TenantId};
 use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 
 use super::{Pen, V};
-use crate::{Execution, Intervention, InterventionId};
+use crate::{Execution, Intervention, InterventionId, seal};
 
-const COLUMNS: &str = "SELECT intervention_id, execution_id, author, note, payload, at FROM interventions";
+const COLUMNS: &str = "SELECT intervention_id, execution_id, author, note, payload, at, tenant_id FROM interventions";
 
-fn intervention(row: &Row<'_>) -> Result<Intervention, StoreError> {
+fn intervention(read: &ReadTx<'_>, row: &Row<'_>) -> Result<Intervention, StoreError> {
     let id = row.text(0)?.parse::<InterventionId>().map_err(|_| StoreError::Column {
         column: 0,
         expected: "the id of an intervention",
         found: row.get::<String>(0).unwrap_or_default(),
     })?;
     let execution: ExecutionId = row.get(1)?;
-    Ok(Intervention { id, execution, author: row.get(2)?, note: row.get(3)?, payload: row.get(4)?, at: row.get(5)? })
+    let tenant: TenantId = row.get(6)?;
+    let payload = seal::open_json(read, &tenant, id.as_str(), 4, row.get(4)?)?;
+    let note = read.unseal(|| format!("{tenant}/{}", id.as_str()), row.get(3)?)?;
+    Ok(Intervention { author: row.get(2)?, at: row.get(5)?, id, execution, note, payload })
 }
 
 /// Keeps an intervention.
@@ -26,6 +29,9 @@ pub(crate) fn insert(tx: &mut Tx<'_>, execution: &Execution, new: &Intervention)
         &values![&execution.scope.scope.tenant, &execution.id],
         |row| row.get(0),
     )?;
+    let tenant = &execution.scope.scope.tenant;
+    let payload = seal::json(tx, tenant, new.id.as_str(), &new.payload)?;
+    let note = tx.seal(|| format!("{tenant}/{}", new.id.as_str()), new.note.clone())?;
     tx.execute(
         "INSERT INTO interventions (tenant_id, execution_id, intervention_id, v, number, author, note, payload, at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -36,8 +42,8 @@ pub(crate) fn insert(tx: &mut Tx<'_>, execution: &Execution, new: &Intervention)
             V,
             last.unwrap_or(0) + 1,
             &new.author,
-            &new.note,
-            &new.payload,
+            note,
+            payload,
             new.at
         ],
     )
@@ -49,7 +55,7 @@ pub(crate) fn all(read: &ReadTx<'_>, execution: &Execution) -> Result<Vec<Interv
     read.query(
         &format!("{COLUMNS} WHERE tenant_id = ?1 AND execution_id = ?2 ORDER BY number, intervention_id"),
         &values![&execution.scope.scope.tenant, &execution.id],
-        intervention,
+        |row| intervention(read, row),
     )
 }
 
@@ -70,7 +76,7 @@ impl Pen {
                  ORDER BY number, intervention_id LIMIT ?4"
             ),
             &values![self.tenant(), self.execution(), consumer, limit],
-            intervention,
+            |row| intervention(read, row),
         )
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use longhaul_core::{ExecutionId, TaskScope, TenantId};
 use longhaul_store::{LeaseToken, StoreError, Tx, Value, values};
 
-use crate::queue::Held;
+use crate::{queue::Held, seal::Spot};
 
 pub(crate) mod cache;
 pub(crate) mod checkpoints;
@@ -91,6 +91,13 @@ impl Place {
     /// The key of a row: `?1` tenant, `?2` execution, `?3` namespace, `?4` superstep, `?5` task, `?6` ordinal.
     fn key(&self, pen: &Pen, ordinal: u32) -> [Value; 6] {
         values![pen.tenant(), pen.execution(), &*self.ns, self.superstep, self.task, ordinal]
+    }
+
+    /// Where the result of a step of the task stands.
+    pub(crate) fn spot<'a>(&'a self, pen: &'a Pen, ordinal: u32) -> Spot<'a> {
+        let (tenant, execution) = (pen.tenant(), pen.execution());
+        let (superstep, task) = (self.superstep, self.task);
+        Spot { tenant, execution, column: "steps.result", ns: &self.ns, superstep, task, ordinal }
     }
 
     /// The namespace of a frame inside this task: also the prefix of all namespaces within it.

@@ -4,7 +4,7 @@ use longhaul_core::{ExecutionId, TenantId};
 use longhaul_store::{ReadTx, StoreError, Tx, values};
 
 use super::{Pen, Place, V};
-use crate::step::StepId;
+use crate::{seal, step::StepId};
 
 /// A step whose work has been done.
 #[derive(Debug, Clone)]
@@ -34,6 +34,7 @@ impl Pen {
     ) -> Result<(), StoreError> {
         let now = tx.now();
         let key = place.key(self, step.ordinal);
+        let result = place.spot(self, step.ordinal).seal(tx, result.to_owned())?;
         let mut row = key.to_vec();
         row.extend(values![V, &*place.node, &step.name, step.effect, step.effect_key.as_deref(), result, now]);
         tx.execute(
@@ -61,7 +62,11 @@ pub(crate) fn of_superstep(
         "SELECT task, ordinal, name, result FROM steps
          WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3 AND superstep = ?4",
         &values![tenant, execution, ns, superstep],
-        |row| Ok(((row.get(0)?, row.get(1)?), RecordedStep { name: row.get(2)?, result: row.get(3)? })),
+        |row| {
+            let (task, ordinal) = (row.get(0)?, row.get(1)?);
+            let spot = seal::Spot { tenant, execution, column: "steps.result", ns, superstep, task, ordinal };
+            Ok(((task, ordinal), RecordedStep { name: row.get(2)?, result: spot.open(read, row.get(3)?)? }))
+        },
     )
 }
 

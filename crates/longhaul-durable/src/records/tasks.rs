@@ -6,6 +6,7 @@ use longhaul_core::{ExecutionId, TenantId};
 use longhaul_store::{ReadTx, StoreError, Tx, values};
 
 use super::{Pen, Place, V};
+use crate::seal::Spot;
 
 /// A finished task.
 #[derive(Debug, Clone)]
@@ -20,6 +21,9 @@ pub(crate) struct DoneTask {
 impl Pen {
     pub(crate) fn insert_task(&self, tx: &mut Tx<'_>, place: &Place, done: &DoneTask) -> Result<(), StoreError> {
         let now = tx.now();
+        let spot = |column| Spot { column, ..place.spot(self, 0) };
+        let updates = spot("tasks.updates").seal(tx, done.updates.clone())?;
+        let route = done.route.clone().map(|route| spot("tasks.route").seal(tx, route)).transpose()?;
         tx.execute(
             "INSERT INTO tasks_done (tenant_id, execution_id, ns, superstep, task, v, node, attempt, updates, route, at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
@@ -32,8 +36,8 @@ impl Pen {
                 V,
                 &*place.node,
                 done.attempt,
-                &done.updates,
-                done.route.as_deref(),
+                updates,
+                route,
                 now
             ],
         )
@@ -53,7 +57,13 @@ pub(crate) fn of_superstep(
         "SELECT task, attempt, updates, route FROM tasks_done
          WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3 AND superstep = ?4",
         &values![tenant, execution, ns, superstep],
-        |row| Ok((row.get(0)?, DoneTask { attempt: row.get(1)?, updates: row.get(2)?, route: row.get(3)? })),
+        |row| {
+            let task = row.get(0)?;
+            let spot = |column| Spot { tenant, execution, column, ns, superstep, task, ordinal: 0 };
+            let updates = spot("tasks.updates").open(read, row.get(2)?)?;
+            let route = row.get::<Option<String>>(3)?.map(|route| spot("tasks.route").open(read, route)).transpose()?;
+            Ok((task, DoneTask { attempt: row.get(1)?, updates, route }))
+        },
     )?;
     Ok(rows.into_iter().collect())
 }
@@ -67,9 +77,13 @@ pub(crate) fn updates(
     superstep_min: u64,
 ) -> Result<Vec<(u64, String)>, StoreError> {
     read.query(
-        "SELECT superstep, updates FROM tasks_done
+        "SELECT superstep, updates, task FROM tasks_done
          WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3 AND superstep >= ?4 ORDER BY superstep, task",
         &values![tenant, execution, ns, superstep_min],
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| {
+            let (superstep, task) = (row.get(0)?, row.get(2)?);
+            let spot = Spot { tenant, execution, column: "tasks.updates", ns, superstep, task, ordinal: 0 };
+            Ok((superstep, spot.open(read, row.get(1)?)?))
+        },
     )
 }

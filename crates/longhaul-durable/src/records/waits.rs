@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Pen, Place, V};
 use crate::{
-    StepId,
+    StepId, seal,
     waits::{Deadline, Wait, WaitId, WaitInfo, WaitKind, WaitStatus},
     waking,
 };
@@ -21,15 +21,20 @@ pub(crate) struct NewWait {
 }
 
 const COLUMNS: &str = "SELECT wait_id, execution_id, ns, superstep, task, ordinal, node, kind, name, payload, schema,
-    deadline_at, status, value, request_id, actor, answered_at, created_at, correlation FROM waits";
+    deadline_at, status, value, request_id, actor, answered_at, created_at, correlation, tenant_id FROM waits";
 
-fn info(row: &Row<'_>) -> Result<WaitInfo, StoreError> {
+fn info(read: &ReadTx<'_>, row: &Row<'_>) -> Result<WaitInfo, StoreError> {
     let unknown = |column: usize, expected: &'static str| StoreError::Column {
         column,
         expected,
         found: row.get::<String>(column).unwrap_or_default(),
     };
     let execution: ExecutionId = row.get(1)?;
+    let (tenant, id): (TenantId, _) = (row.get(19)?, row.text(0)?);
+    let open = |column: usize| {
+        let text = row.get::<Option<String>>(column)?;
+        text.map(|text| seal::open_json(read, &tenant, id, column, text)).transpose()
+    };
     Ok(WaitInfo {
         id: id_of(row, 0)?,
         place: StepId {
@@ -44,11 +49,11 @@ fn info(row: &Row<'_>) -> Result<WaitInfo, StoreError> {
         execution,
         kind: WaitKind::parse(row.text(7)?).ok_or_else(|| unknown(7, "the kind of a wait"))?,
         name: row.get(8)?,
-        payload: row.get(9)?,
+        payload: open(9)?.unwrap_or_default(),
         schema: row.get(10)?,
         deadline_at: row.get(11)?,
         status: WaitStatus::parse(row.text(12)?).ok_or_else(|| unknown(12, "the status of a wait"))?,
-        value: row.get(13)?,
+        value: open(13)?,
         request_id: row.get(14)?,
         actor: row.get(15)?,
         answered_at: row.get(16)?,
@@ -82,10 +87,10 @@ impl Pen {
                 &*place.node,
                 wait.kind.as_str(),
                 &wait.name,
-                &wait.payload,
+                seal::json(tx, self.tenant(), id.as_str(), &wait.payload)?,
                 wait.schema.as_ref(),
                 deadline_at,
-                wait.default.as_ref(),
+                wait.default.as_ref().map(|value| seal::json(tx, self.tenant(), id.as_str(), value)).transpose()?,
                 now,
                 &wait.correlation
             ],
@@ -210,7 +215,7 @@ pub(crate) fn select(
     condition: &str,
     params: &[longhaul_store::Value],
 ) -> Result<Vec<WaitInfo>, StoreError> {
-    read.query(&format!("{COLUMNS} WHERE {condition}"), params, info)
+    read.query(&format!("{COLUMNS} WHERE {condition}"), params, |row| info(read, row))
 }
 
 /// A wait by its id.
@@ -218,7 +223,7 @@ pub(crate) fn by_id(read: &ReadTx<'_>, tenant: &TenantId, id: &WaitId) -> Result
     read.query_optional(
         &format!("{COLUMNS} WHERE tenant_id = ?1 AND wait_id = ?2"),
         &values![tenant, id.as_str()],
-        info,
+        |row| info(read, row),
     )
 }
 
@@ -232,7 +237,7 @@ pub(crate) fn by_request(
     read.query_optional(
         &format!("{COLUMNS} WHERE tenant_id = ?1 AND execution_id = ?2 AND request_id = ?3"),
         &values![tenant, execution, request_id],
-        info,
+        |row| info(read, row),
     )
 }
 
@@ -247,7 +252,7 @@ pub(crate) fn of_superstep(
     read.query(
         &format!("{COLUMNS} WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3 AND superstep = ?4"),
         &values![tenant, execution, ns, superstep],
-        info,
+        |row| info(read, row),
     )
 }
 
@@ -264,7 +269,7 @@ pub(crate) fn answer(
     let changed = tx.execute(
         "UPDATE waits SET status = 'answered', value = ?3, request_id = ?4, actor = ?5, answered_at = ?6
          WHERE tenant_id = ?1 AND wait_id = ?2 AND status = 'waiting'",
-        &values![tenant, wait.as_str(), value, request_id, actor, now],
+        &values![tenant, wait.as_str(), seal::json(tx, tenant, wait.as_str(), value)?, request_id, actor, now],
     )?;
     Ok(changed == 1)
 }

@@ -9,7 +9,7 @@ use super::{
     Pen,
     checkpoints::{self, Log},
 };
-use crate::{checkpoint, waits::WaitId};
+use crate::{checkpoint, seal::Spot, waits::WaitId};
 
 /// The tables whose rows belong to an execution.
 const TABLES: [&str; 9] = [
@@ -85,12 +85,71 @@ pub(crate) fn copy(
              SELECT tenant_id, CAST(?3 AS TEXT), CAST(?4 AS TEXT), {columns} FROM waits
              WHERE tenant_id = ?1 AND wait_id = ?2"
         );
-        tx.execute(&sql, &values![tenant, old, new.as_str(), to])?;
+        tx.execute(&sql, &values![tenant, &old, new.as_str(), to])?;
+        for column in ["payload", "default_value", "value"] {
+            let which = "WHERE tenant_id = ?1 AND wait_id = ?2";
+            let found = tx.query_optional(
+                &format!("SELECT {column} FROM waits {which}"),
+                &values![tenant, new.as_str()],
+                |row| row.get::<Option<String>>(0),
+            )?;
+            if let Some(text) = found.flatten() {
+                let text = tx.unseal(|| format!("{tenant}/{old}"), text)?;
+                let text = tx.seal(|| format!("{tenant}/{}", new.as_str()), text)?;
+                let sql = format!("UPDATE waits SET {column} = ?3 {which}");
+                tx.execute(&sql, &values![tenant, new.as_str(), text])?;
+            }
+        }
     }
+    SEALED.iter().try_for_each(|sealed| reseal(tx, tenant, from, to, sealed))?;
     for ns in &frames {
         rechain(tx, tenant, to, ns)?;
     }
     Ok(Ok(()))
+}
+
+/// What is sealed for its place: table, column, the name under which it is sealed, and the parts of the place.
+const SEALED: [(&str, &str, &str, &str); 6] = [
+    ("checkpoints", "frontier", "checkpoints.frontier", "0, 0"),
+    ("checkpoints", "data", "checkpoints.data", "0, 0"),
+    ("snapshots", "state", "snapshots.state", "0, 0"),
+    ("tasks_done", "updates", "tasks.updates", "task, 0"),
+    ("tasks_done", "route", "tasks.route", "task, 0"),
+    ("steps", "result", "steps.result", "task, ordinal"),
+];
+
+/// Seals the rows of a copy for their new place.
+fn reseal(
+    tx: &mut Tx<'_>,
+    tenant: &TenantId,
+    from: &ExecutionId,
+    to: &ExecutionId,
+    (table, column, name, place): &(&str, &str, &'static str, &str),
+) -> Result<(), StoreError> {
+    let rows = tx.query(
+        &format!(
+            "SELECT ns, superstep, {place}, {column} FROM {table}
+             WHERE tenant_id = ?1 AND execution_id = ?2 AND {column} LIKE 'sealed:%'"
+        ),
+        &values![tenant, to],
+        |row| Ok((row.get::<String>(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get::<String>(4)?)),
+    )?;
+    for (ns, superstep, task, ordinal, text) in rows {
+        let old = Spot { tenant, execution: from, column: name, ns: &ns, superstep, task, ordinal };
+        let text = Spot { execution: to, ..old }.seal(tx, old.open(tx, text)?)?;
+        let mut key = values![tenant, to, &ns, superstep, text].to_vec();
+        let mut which = String::new();
+        for (column, value) in place.split(", ").zip([task, ordinal]).filter(|(column, _)| *column != "0") {
+            key.push(value.into());
+            which.push_str(&format!(" AND {column} = ?{}", key.len()));
+        }
+        let sql = format!(
+            "UPDATE {table} SET {column} = ?5
+             WHERE tenant_id = ?1 AND execution_id = ?2 AND ns = ?3 AND superstep = ?4{which}"
+        );
+        tx.execute(&sql, &key)?;
+    }
+    Ok(())
 }
 
 /// Gives the rows of a copied frame the digests of their new place.
@@ -109,6 +168,8 @@ fn rechain(tx: &mut Tx<'_>, tenant: &TenantId, execution: &ExecutionId, ns: &str
             &values![tenant, execution, ns, *superstep],
             |found| found.get::<String>(0),
         )?;
+        let spot = checkpoints::spot(tenant, execution, "snapshots.state", ns, *superstep);
+        let snapshot = snapshot.map(|state| spot.open(tx, state)).transpose()?;
         if let Some(state) = snapshot {
             let digest = checkpoint::snapshot_digest(digest, &row.frontier, &state);
             tx.execute(

@@ -41,6 +41,8 @@ mod resumes;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]
+mod sealing;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod steps;
