@@ -223,11 +223,11 @@ fn replayed<S: GraphState>(
 
 fn problem_of(id: &ExecutionId, log: &Log, error: &DurableError) -> Problem {
     let last = log.rows.last().map_or(0, |row| row.superstep);
-    match error {
-        DurableError::Damaged { ns, superstep, .. } => {
-            Problem::Damaged(Point { execution: id.clone(), ns: ns.clone(), superstep: *superstep })
-        }
-        DurableError::Diverged { superstep, .. } => Problem::Unreadable(Point::new(id, *superstep)),
-        _ => Problem::Unreadable(Point::new(id, last)),
+    if let DurableError::Damaged { ns, superstep, .. } = error {
+        return Problem::Damaged(Point { execution: id.clone(), ns: ns.clone(), superstep: *superstep });
     }
+    if let DurableError::Diverged { superstep, .. } = error {
+        return Problem::Unreadable(Point::new(id, *superstep));
+    }
+    Problem::Unreadable(Point::new(id, last))
 }

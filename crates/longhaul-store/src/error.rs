@@ -111,6 +111,9 @@ pub enum StoreError {
         /// What is there.
         found: String,
     },
+    /// The keys that were given are none.
+    #[error(transparent)]
+    Keys(#[from] crate::StateKeysError),
     /// A sealed text cannot be opened, or none can be sealed.
     #[error(
         "what was sealed with the key {key} at {place} cannot be opened: {why}; check the keys the store is opened with"

@@ -7,7 +7,7 @@ use longhaul_durable::{Progress, Runtime};
 use longhaul_harness::{Harness, HarnessSettings, SandboxPlace};
 use longhaul_memory::{Embedder, Memory, MiniLm, minilm};
 use longhaul_model::{ChatModel, Retry};
-use longhaul_store::{Store, StoreSettings};
+use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
 use longhaul_tools::{
     ShellLimits,
     browser::SharedBrowser,
@@ -69,7 +69,9 @@ impl Longhaul {
             longhaul_workspace::MIGRATIONS,
             longhaul_harness::MIGRATIONS,
         ];
-        let store = Store::open(StoreSettings::new(&settings.home), ambient.clone(), &migrations).await?;
+        let keys = StateKeys::from_env().map_err(StoreError::from)?;
+        let place = StoreSettings { keys, ..StoreSettings::new(&settings.home) };
+        let store = Store::open(place, ambient.clone(), &migrations).await?;
         Ok(Self {
             runtime: Runtime::new(store.clone(), ambient.clone()),
             scope: Scope::single_user(),

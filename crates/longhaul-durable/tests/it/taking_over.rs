@@ -242,7 +242,7 @@ async fn an_inspection_finds_what_stands_in_the_way_and_changes_nothing() {
     let before = everything(&world).await;
     let lost = Problem::LostBlob(Digest::of("lost"));
     let looked = world.runtime.inspect(&summing::<1>(&key), &single(), &thread(), &resources).await.unwrap().unwrap();
-    assert_eq!(looked.problems, [lost.clone()]);
+    assert_eq!(looked.problems, std::slice::from_ref(&lost));
     // Another reducer gives another sum than was written down; and the browser is missing.
     let looked =
         world.runtime.inspect(&summing::<2>(&key), &single(), &thread(), &Resources::new()).await.unwrap().unwrap();

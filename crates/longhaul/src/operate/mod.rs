@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use longhaul_core::{Ambient, ExecutionId, Scope, TaskScope, TenantId, ThreadId, UserId};
 use longhaul_durable::{ExecutionFilter, ExecutionView, Runtime, StepId, WaitInfo};
-use longhaul_store::{Backup, BackupProgress, Report, Store, StoreSettings};
+use longhaul_store::{Backup, BackupProgress, Report, StateKeys, Store, StoreError, StoreSettings};
 
 pub use answering::{Answered, Decision};
 pub use error::OperateError;
@@ -79,6 +79,7 @@ impl Operator {
             Some(dir) => (existing(Path::new(&dir))?, dir.clone(), format!(" --store {}", quoted(&dir))),
             None => (existing(&home)?, home.display().to_string(), String::new()),
         };
+        let settings = StoreSettings { keys: StateKeys::from_env().map_err(StoreError::from)?, ..settings };
         let store = Store::open(settings, ambient.clone(), &[longhaul_durable::MIGRATIONS]).await?;
         let runtime = Runtime::new(store.clone(), ambient);
         Ok(Self { store, runtime, scope: Scope { tenant, user }, actor, shown, flags })
