@@ -294,7 +294,7 @@ impl Slot<'_> {
             life += 1;
             self.one(life)?;
             let landed = self.shared.landed.fetch_add(1, Ordering::Relaxed) + 1;
-            if landed % 100 == 0 {
+            if landed.is_multiple_of(100) {
                 println!("crash: {landed} kills");
             }
         }

@@ -22,10 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     graphs::{Log, graph},
-    records::Records,
+    records::{ROWS, Records},
     world::{Ambush, Kind, World},
 };
-use crate::support::{NOTES, scope, thread};
+use crate::support::{scope, thread};
 
 /// What goes wrong. Printed and read as `none`, `death:7`, `deaths:7+2`, `cut:7`, `theft:7`, `drop:7`,
 /// `cancel:7`.
@@ -124,7 +124,7 @@ pub(super) async fn play(seed: u64, harm: Harm) -> Played {
     let (world, faults) = (World::new(seed), Faults::new());
     let hands = Arc::new(Hands(AtomicI64::new(1_000_000)));
     let ambient = Ambient::new(hands.clone(), Arc::new(SeededRng::new(seed)));
-    let migrations = [MIGRATIONS, NOTES];
+    let migrations = [MIGRATIONS, ROWS];
     let opened = Store::open_with_faults(StoreSettings::in_memory(), ambient.clone(), &migrations, faults.clone());
     let store = opened.await.unwrap();
     let call = CancellationToken::new();

@@ -3,7 +3,13 @@
 use std::collections::BTreeSet;
 
 use longhaul_durable::StepId;
-use longhaul_store::{ReadTx, StoreError};
+use longhaul_store::{Migrations, ReadTx, StoreError};
+
+/// Rows of "another crate", written with a step's result.
+pub(super) const ROWS: Migrations = Migrations {
+    component: "simulated",
+    steps: &["CREATE TABLE simulated (tenant_id TEXT NOT NULL, text TEXT NOT NULL) STRICT"],
+};
 
 /// The rows that matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +49,7 @@ impl Records {
                 .map(count)
                 .into_iter()
                 .collect::<Result<_, _>>()?,
-            rows: read.query("SELECT text FROM notes ORDER BY text", &[], |row| row.get(0))?,
+            rows: read.query("SELECT text FROM simulated ORDER BY text", &[], |row| row.get(0))?,
             executions: count("executions")?,
             waits: read.query(
                 "SELECT ns || node || '/' || superstep || '.' || task || '/' || ordinal || ' ' || kind || ' ' || name

@@ -129,7 +129,7 @@ impl World {
             Kind::Row => {
                 let (tenant, row) = (ctx.scope().scope.tenant.clone(), id.within());
                 let commit = move |tx: &mut Tx<'_>, _: &u64| {
-                    tx.execute("INSERT INTO notes (tenant_id, text) VALUES (?1, ?2)", &values![&tenant, row]).map(drop)
+                    tx.execute("INSERT INTO simulated VALUES (?1, ?2)", &values![&tenant, row]).map(drop)
                 };
                 ctx.step_tx("do", Effect::Pure, act, commit).await
             }
