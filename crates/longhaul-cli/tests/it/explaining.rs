@@ -109,3 +109,47 @@ fn a_long_story_is_told_from_its_end() {
     assert!(told.out.contains("earlier things are left out"), "{}", told.out);
     assert!(!told.out.contains("the initial state"), "{}", told.out);
 }
+
+#[test]
+fn what_a_project_has_recorded_is_explained_from_the_homes_own_store() {
+    let account = Account::new();
+    assert_eq!(account.run(&["status", "--dir", ".", "--home", "home"]).code, Some(2), "no project, but a store");
+    let database = Connection::open(account.path("home/longhaul.db")).unwrap();
+    database
+        .execute_batch(
+            "INSERT INTO tenants VALUES ('tenant_default', 'me', 1);
+             INSERT INTO users VALUES ('tenant_default', 'user_default', 1);
+             INSERT INTO sessions VALUES ('tenant_default', 'sess_1', 'user_default', 1000);
+             INSERT INTO tasks VALUES ('tenant_default', 'task_1', 'user_default', 'sess_1', 'project_1', 'trace_1',
+                 'harness', 'a recipe book', '/tmp/recipes', 'openai:x', '{}', 1000, 2000);
+             INSERT INTO records VALUES ('tenant_default', 'rec_1', 'task_1', 'evidence', 'picture', 'image/png',
+                 'the first page', 'verifier', 'sha256:00', 12, 3000, 1);
+             INSERT INTO links VALUES ('tenant_default', 'verdict_1', 'shows', 'rec_1', 4000);
+             INSERT INTO verdicts VALUES ('tenant_default', 'task_1', 'verdict_1', 'F01', 1, 'claim', 1, 'abc', 'def',
+                 'hash', '{}', 5000, 1);
+             INSERT INTO memories (tenant_id, seq, memory_id, v, user_id, task_id, collection, kind, source, content,
+                 meta, importance, created_at)
+             VALUES ('tenant_default', 1, 'mem_1', 1, 'user_default', 'task_1', 'lessons', 'lesson', 'session 1',
+                 '豆腐 needs pressing', '{}', 0.5, 6000)",
+        )
+        .unwrap();
+    drop(database);
+    for (id, parts) in [
+        ("rec_1", &["record rec_1", "task        task_1", "the first page", "is what it shows verdict_1"][..]),
+        ("verdict_1", &["verdict verdict_1", "feature     F01", "passed      1", "shows       rec_1"]),
+        ("mem_1", &["memory mem_1", "content     豆腐 needs pressing"]),
+        ("task_1", &["task task_1", "title       a recipe book", "records     1", "memories    1", "verdicts    1"]),
+        ("sess_1", &["session sess_1", "task        task_1 a recipe book"]),
+    ] {
+        let told = account.run(&["explain", id, "--home", "home"]);
+        assert_eq!((told.code, told.err.as_str()), (Some(0), ""), "{id}: {told:?}");
+        for part in parts {
+            assert!(told.out.contains(part), "{part} is missing from:\n{}", told.out);
+        }
+        assert_eq!(account.run(&["explain", id, "--home", "home", "--user", "user_other"]).code, Some(2), "{id}");
+    }
+    // What the record's content should be is not there: that is told, and nothing else is.
+    let verified = account.run(&["store", "verify", "--home", "home", "--json"]);
+    let object: Value = serde_json::from_str(&verified.out).unwrap();
+    assert!(!object["findings"].to_string().contains("could not be looked at: the statement"), "{object}");
+}

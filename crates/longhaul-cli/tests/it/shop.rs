@@ -41,18 +41,16 @@ impl Shop {
 
     /// Drafts, then asks whether the draft is good; the id of the wait.
     pub(crate) async fn ask(&self, thread: &str) -> String {
-        match self.run(&approval(), thread).await {
-            Outcome::Waiting(waits) => waits[0].id.to_string(),
-            other => panic!("{other:?}"),
-        }
+        let outcome = self.run(&approval(), thread).await;
+        let Outcome::Waiting(waits) = outcome else { panic!("{outcome:?}") };
+        waits[0].id.to_string()
     }
 
     /// Goes on after the answer: what was noted.
     pub(crate) async fn notes(&self, thread: &str) -> Vec<String> {
-        match self.run(&approval(), thread).await {
-            Outcome::Completed(order) => order.notes,
-            other => panic!("{other:?}"),
-        }
+        let outcome = self.run(&approval(), thread).await;
+        let Outcome::Completed(order) = outcome else { panic!("{outcome:?}") };
+        order.notes
     }
 
     /// Leaves work to workers, of whom there are none.
@@ -79,10 +77,9 @@ impl Shop {
             .edge("right", END)
             .build()
             .unwrap();
-        match self.run(&graph, thread).await {
-            Outcome::Waiting(waits) => waits.iter().map(|wait| wait.id.to_string()).collect(),
-            other => panic!("{other:?}"),
-        }
+        let outcome = self.run(&graph, thread).await;
+        let Outcome::Waiting(waits) = outcome else { panic!("{outcome:?}") };
+        waits.iter().map(|wait| wait.id.to_string()).collect()
     }
 
     /// Fails while the bank is offline.

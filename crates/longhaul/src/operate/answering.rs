@@ -106,9 +106,8 @@ impl Operator {
             wait.actor.as_deref() == Some(&self.actor)
                 && wait.request_id.as_ref().is_some_and(|request| request.starts_with("cli:"))
         };
-        let answered = story.into_iter().filter_map(|moment| match moment.what {
-            Happening::Asked { wait } if mine(&wait) => Some(*wait),
-            _ => None,
+        let answered = story.into_iter().filter_map(|moment| {
+            if let Happening::Asked { wait } = moment.what { mine(&wait).then_some(*wait) } else { None }
         });
         answered
             .max_by_key(|wait| wait.answered_at)

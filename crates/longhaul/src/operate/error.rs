@@ -105,7 +105,7 @@ pub enum OperateError {
         /// The execution.
         id: String,
         /// The step that was named.
-        step: Option<StepId>,
+        step: Option<Box<StepId>>,
     },
     /// Several acts could be meant, or it was not said what happened.
     #[error(
@@ -133,11 +133,10 @@ fn listed(waits: &[WaitInfo]) -> String {
 
 impl From<DurableError> for OperateError {
     fn from(error: DurableError) -> Self {
-        match error {
-            DurableError::Lease(LeaseError::Store(error)) | DurableError::Store(error) => Self::Store(error),
-            DurableError::Lease(held) => Self::Lease(held),
-            other => Self::Durable(other),
+        if let DurableError::Lease(LeaseError::Store(error)) | DurableError::Store(error) = error {
+            return Self::Store(error);
         }
+        if let DurableError::Lease(held) = error { Self::Lease(held) } else { Self::Durable(error) }
     }
 }
 

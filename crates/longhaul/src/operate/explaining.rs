@@ -91,9 +91,8 @@ impl Operator {
     /// # Errors
     /// [`OperateError::Unknown`], which says what was looked for; those of the store.
     pub async fn explain(&self, id: &str, most: usize) -> Result<Explanation, OperateError> {
-        let unknown = |error: OperateError| match error {
-            OperateError::Unknown { .. } => self.unknown(id, LOOKED_FOR),
-            other => other,
+        let unknown = |error: OperateError| {
+            if matches!(error, OperateError::Unknown { .. }) { self.unknown(id, LOOKED_FOR) } else { error }
         };
         let explained = if let Ok(step) = id.parse::<StepId>() {
             self.explain_step(&step, most).await.map_err(unknown)?
@@ -248,12 +247,12 @@ impl Operator {
         told.story = self.told(&wait.execution, &mine, 1_000).await?;
         let within = wait.place.within();
         told.story.retain(|line| line.kind != "event" || line.step.as_deref() == Some(&within));
-        told.now.push(match wait.status {
-            longhaul_durable::WaitStatus::Waiting => {
-                format!("open: longhaul approve {id}{0} or longhaul reject {id}{0}", self.flags)
-            }
-            _ if view.execution.status.is_finished() => format!("its execution is {}", view.execution.status.as_str()),
-            _ => format!("to go on: {}", self.how_to_go_on(&view).await?),
+        told.now.push(if wait.status == longhaul_durable::WaitStatus::Waiting {
+            format!("open: longhaul approve {id}{0} or longhaul reject {id}{0}", self.flags)
+        } else if view.execution.status.is_finished() {
+            format!("its execution is {}", view.execution.status.as_str())
+        } else {
+            format!("to go on: {}", self.how_to_go_on(&view).await?)
         });
         told.evidence = self.evidence(id.as_str()).await?;
         Ok(told)

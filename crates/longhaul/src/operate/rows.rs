@@ -157,11 +157,10 @@ pub(super) fn events(
 /// The short parts of an event's content: `superstep 3, name publish?`.
 fn told(data: &serde_json::Value) -> String {
     let parts = data.as_object().into_iter().flatten().filter_map(|(name, value)| {
-        let value = match value {
-            serde_json::Value::Null => return None,
-            serde_json::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
+        if value.is_null() {
+            return None;
+        }
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         (value.chars().count() <= 200).then(|| format!("{name} {value}"))
     });
     parts.collect::<Vec<_>>().join(", ")

@@ -89,7 +89,7 @@ impl Operator {
             return self.retried(view, None).await;
         };
         match candidates.as_slice() {
-            [] => Err(OperateError::NothingToSettle { id: view.execution.id.to_string(), step: named }),
+            [] => Err(OperateError::NothingToSettle { id: view.execution.id.to_string(), step: named.map(Box::new) }),
             [only] => {
                 self.runtime.reconcile(&self.scope, &only.step, settlement).await?;
                 let now = self.execution(view.execution.id.as_str()).await?;
