@@ -40,6 +40,7 @@ const MAY_SLEEP: &[(&str, &str)] = &[
     ("crates/longhaul-durable/tests/it/queue.rs", "work takes its time, and idle workers are watched for a while"),
     ("crates/longhaul-durable/tests/it/queue_ends.rs", "work takes its time"),
     ("crates/longhaul-durable/tests/it/queue_processes.rs", "work takes longer than a process lives"),
+    ("crates/longhaul-durable/tests/it/observing.rs", "looks again until an observer has heard, or the time is up"),
     ("crates/longhaul-durable/tests/it/policies.rs", "attempts take longer or shorter than their limit of time"),
     ("crates/longhaul-durable/tests/it/timers.rs", "the nodes of its graphs sleep durably"),
     ("crates/longhaul-memory/src/measure/vectors.rs", "writes come at a stated rate"),
