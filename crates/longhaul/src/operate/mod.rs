@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use longhaul_core::{Ambient, ExecutionId, Scope, TaskScope, TenantId, ThreadId, UserId};
 use longhaul_durable::{ExecutionFilter, ExecutionView, Runtime, StepId, WaitInfo};
-use longhaul_store::{Backup, BackupProgress, Look, Report, StateKeys, Store, StoreError, StoreSettings};
+use longhaul_store::{Backup, BackupProgress, Report, StateKeys, Store, StoreError, StoreSettings};
 
 pub use answering::{Answered, Decision};
 pub use error::OperateError;
