@@ -13,8 +13,9 @@ use crate::{
     progress::{Ink, Style, print_line},
 };
 
-/// Explain any id: whose it is, what happened in order, where it stands, what runs again and what not
+/// Explain any id: what it is, what happened, what comes next
 ///
+/// Tells whose it is, what happened in order, where it stands and resumes, what may run again and what not.
 /// Takes an execution (exec_…), a step ('exec_…/node/3/name#1'), a wait (wait_…), a task, session, trace, event, record,
 /// memory or verdict (task_…, sess_…, trace_…, evt_…, rec_…, mem_…, verdict_…), or the name of a thread. Changes
 /// nothing.

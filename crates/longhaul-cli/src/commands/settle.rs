@@ -34,7 +34,7 @@ pub(crate) struct Cancel {
     store: StoreFlags,
 }
 
-/// Get an execution to go on: say what became of a half-done act, and learn what goes on and how
+/// Get an execution to go on; say what became of a half-done act
 ///
 /// A failed execution goes on with its program's next run, at the step that failed; nothing recorded is done again.
 /// One that workers have parked after too many failures is put back into their queue. Where a process died between beginning an act that must not happen twice and hearing of its outcome, nothing goes

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{OperateError, Operator, queued::standing, rows};
 use crate::report::moment;
 
-const LOOKED_FOR: &str = "executions (exec_…), queue entries (entry_…), their steps (exec_…/node/1/name#1), waits (wait_…), tasks (task_…), \
+const LOOKED_FOR: &str = "executions (exec_…), their steps (exec_…/node/1/name#1), waits (wait_…), queue entries (entry_…), tasks (task_…), \
                           sessions (sess_…), traces (trace_…), events (evt_…), records (rec_…), memories (mem_…), \
                           verdicts (verdict_…) and threads";
 
