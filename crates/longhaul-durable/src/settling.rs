@@ -63,8 +63,10 @@ impl Runtime {
             tx.append_event(pen.scope(), Some(pen.execution()), Some(&step.within()), draft)?;
             Ok(())
         });
-        written.await?;
-        Ok(lease.release().await?)
+        let written = written.await;
+        // Also when nothing was settled: other hosts would wait for the lease's end.
+        lease.release().await?;
+        written
     }
 
     /// Gives the thread's unfinished execution up, so that the next run starts anew; tells whether there was one.

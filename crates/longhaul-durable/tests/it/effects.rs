@@ -7,6 +7,7 @@ use longhaul_durable::{
     DurableError, END, Effect, Graph, GraphBuilder, Outcome, PendingEffect, Probed, RunOptions, START, Settlement,
     StepError,
 };
+use longhaul_store::{StoreError, lease_holder};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -89,6 +90,8 @@ async fn an_act_of_unknown_outcome_stops_the_execution_until_it_is_settled() {
             world.runtime.reconcile(&scope, &effect.step, settlement.clone()).await.unwrap();
             let again = world.runtime.reconcile(&scope, &effect.step, settlement).await;
             assert!(matches!(again, Err(DurableError::NotPending { .. })), "{again:?}");
+            let holder = world.store.read(move |read| lease_holder(read, &Scope::single_user(), &thread()));
+            assert_eq!(holder.await.map_err(|error: StoreError| error).unwrap(), None);
             let state = completed(run(&world, Fate::Succeeds).await);
             assert_eq!(state, Words::of(&["a@b.example", expected]));
             assert_eq!(world.done.take().len(), acts);
