@@ -98,9 +98,10 @@ impl Runtime {
             gone.iter().try_for_each(|execution| delete_one(tx, execution))?;
             Ok::<_, DurableError>(gone.len())
         });
-        let gone = written.await?;
+        // Also after a refusal nobody should have to wait for the lease to run out.
+        let gone = written.await;
         lease.release().await?;
-        Ok(gone)
+        gone
     }
 }
 

@@ -111,8 +111,9 @@ impl Runtime {
             let draft = EventDraft::internal("execution.forked", json!({ "from": new.forked_from }));
             tx.append_event(pen.scope(), Some(pen.execution()), None, draft).map(drop)
         });
-        written.await?;
+        let written = written.await;
         lease.release().await?;
+        written?;
         Ok(fork)
     }
 
@@ -200,9 +201,9 @@ impl Runtime {
             }
             Ok(copies)
         });
-        let copies = written.await?;
+        let copies = written.await;
         lease.release().await?;
-        Ok(copies)
+        copies
     }
 }
 

@@ -77,16 +77,18 @@ impl Runtime {
         let lease = Lease::acquire(self.store()?, scope, thread, self.lease_ttl).await?;
         let unfinished = self.find(scope, thread).await?.filter(|execution| !execution.status.is_finished());
         let found = unfinished.is_some();
+        let mut written = Ok(());
         if let Some(execution) = unfinished {
             let pen = Pen::new(execution.scope, execution.id, lease.token().clone());
-            let written = self.store()?.write(move |tx| {
+            let writing = self.store()?.write(move |tx| {
                 pen.fenced(tx)?;
                 pen.end_family(tx, Status::Abandoned)?;
                 pen.set_status(tx, Status::Abandoned, None, "execution.abandoned", 0)
             });
-            written.await?;
+            written = writing.await;
         }
         lease.release().await?;
+        written?;
         Ok(found)
     }
 }
