@@ -45,7 +45,7 @@ impl World {
         self.pause(4).await;
         let receipt = self.receiver.arrive(thread, kind, act, key)?;
         self.pause(12).await;
-        if kind != "pure" && self.ambient.rng.next_u64() % 50 == 0 {
+        if kind != "pure" && self.ambient.rng.next_u64().is_multiple_of(50) {
             return Err(io::Error::other("planned: the answer got lost").into());
         }
         Ok(receipt)

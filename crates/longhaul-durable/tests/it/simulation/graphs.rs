@@ -41,7 +41,7 @@ impl Maker {
 
     fn node(&self, graph: GraphBuilder<Log>, name: &str) -> GraphBuilder<Log> {
         let world = self.world.clone();
-        let graph = if self.world.pick(name) % 4 == 0 {
+        let graph = if self.world.pick(name).is_multiple_of(4) {
             let retry = Retry { max_attempts: 2, first_ms: 0, jitter: false, ..Retry::default() };
             graph.policy(name, NodePolicy::new().retry(retry))
         } else {

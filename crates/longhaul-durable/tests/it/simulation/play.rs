@@ -289,7 +289,7 @@ impl Supervisor {
     }
 
     async fn records(&self) -> Records {
-        let read = self.store.read(|read| Records::read(read));
+        let read = self.store.read(Records::read);
         read.await.unwrap_or_else(|error: StoreError| panic!("seed {}: {error}", self.seed))
     }
 }
@@ -301,22 +301,20 @@ enum Next {
 }
 
 fn of_store(error: DurableError) -> StoreError {
-    match error {
-        DurableError::Store(error) | DurableError::Lease(LeaseError::Store(error)) => error,
-        other => panic!("{other:?}"),
-    }
+    let text = format!("{error:?}");
+    let (DurableError::Store(error) | DurableError::Lease(LeaseError::Store(error))) = error else { panic!("{text}") };
+    error
 }
 
 fn of_node(error: &NodeError) -> Option<StoreError> {
-    match error {
-        NodeError::Store(error) => Some(error.clone()),
-        NodeError::Subgraph { source, .. } => of_node(source),
-        NodeError::Frame { source } => match &**source {
-            DurableError::Store(error) => Some(error.clone()),
-            _ => None,
-        },
-        _ => None,
+    if let NodeError::Store(error) = error {
+        return Some(error.clone());
     }
+    if let NodeError::Subgraph { source, .. } = error {
+        return of_node(source);
+    }
+    let NodeError::Frame { source } = error else { return None };
+    if let DurableError::Store(error) = &**source { Some(error.clone()) } else { None }
 }
 
 fn planned(error: &NodeError) -> bool {

@@ -73,7 +73,7 @@ pub(super) enum Kind {
 
 impl World {
     pub(super) fn new(seed: u64) -> Self {
-        let (fails, waits) = (seed % 2 == 0, seed % 3 != 0);
+        let (fails, waits) = (seed.is_multiple_of(2), !seed.is_multiple_of(3));
         Self { seed, fails, waits, inner: Arc::default() }
     }
 
@@ -109,7 +109,7 @@ impl World {
             let value = (log.lines.len() * 10 + n) as u64;
             seen.push(self.one(ctx, self.kind(&place, n), value).await?.to_string());
         }
-        if self.fails && self.pick(&place) % 4 == 0 && self.inner().failed.insert(place) {
+        if self.fails && self.pick(&place).is_multiple_of(4) && self.inner().failed.insert(place) {
             return Err(NodeError::gave_up(io::Error::other("planned")));
         }
         Ok(LogUpdate::new().lines([format!("{} {}", ctx.node(), seen.join(" "))]))
@@ -160,7 +160,8 @@ impl World {
         }
         // Another task has its turn here.
         tokio::task::yield_now().await;
-        let loses = matches!(kind, Kind::Idempotent | Kind::Once | Kind::Probed) && self.pick(&within) % 5 == 0;
+        let loses =
+            matches!(kind, Kind::Idempotent | Kind::Once | Kind::Probed) && self.pick(&within).is_multiple_of(5);
         if self.fails && loses && self.inner().failed.insert(within) {
             return Err(io::Error::other("planned: the answer got lost").into());
         }
