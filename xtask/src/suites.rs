@@ -72,7 +72,11 @@ fn on_postgres(binaries: &[Binary]) -> anyhow::Result<Option<Part>> {
     let durable = binaries.iter().find(|binary| binary.name == "longhaul-durable, tests/it");
     let Some(Binary { name, program, folder }) = durable else { return Ok(None) };
     let program = program.display().to_string();
-    let args = ["LONGHAUL_TEST_STORE=postgres", &program, "--skip", "first_release"];
+    let mut args = vec!["LONGHAUL_TEST_STORE=postgres", &program];
+    // What brings its own stores has been there already.
+    for elsewhere in ["first_release", "simulation::", "::memory::", "::file::", "::postgres::"] {
+        args.extend(["--skip", elsewhere]);
+    }
     suite(&format!("{name}, on PostgreSQL"), Path::new("env"), &args, folder).map(Some)
 }
 
