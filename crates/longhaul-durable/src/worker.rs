@@ -4,7 +4,11 @@
 //! Invariants: what it has taken it runs to an end that is recorded, or gives back; while there is nothing to do it
 //! asks the store nothing.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use longhaul_core::{ExecutionId, TenantId};
 use longhaul_store::{LeaseToken, Notices, Store, StoreError, Tx};
@@ -139,6 +143,7 @@ impl Worker {
             tenant_max: self.tenant_max,
             lease_ttl: self.runtime.lease_ttl,
             runtime: self.runtime.clone(),
+            beginning: Mutex::default(),
         };
         let crew = Crew {
             claimer: Arc::new(claimer),

@@ -4,14 +4,17 @@
 //! It owns which entry is next. Invariants: tenants take turns, and none has more at work than it may; an entry is
 //! taken together with its thread's lease, so that a worker that has died gives both back at the same time.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures::future::BoxFuture;
 use longhaul_core::{ExecutionId, TenantId, TimeMs};
 use longhaul_store::{Lease, LeaseClaim, LeaseError, LeaseToken, ReadTx, Store, StoreError, Tx, give_back};
 use tokio_util::sync::CancellationToken;
 
-use super::{Entry, EntryStatus, Held, rows};
+use super::{Entry, EntryId, EntryStatus, Held, rows};
 use crate::{DurableError, Outcome, PendingEffect, Runtime, records::executions};
 
 /// Tenants, and entries of one, that are looked at in one transaction.
@@ -83,6 +86,8 @@ pub(crate) struct Claimer {
     /// Most entries of one tenant at work at once, all workers together.
     pub(crate) tenant_max: u32,
     pub(crate) lease_ttl: Duration,
+    /// The entry that is being begun in the open transaction.
+    pub(crate) beginning: Mutex<Option<(TenantId, EntryId)>>,
 }
 
 /// An entry that was taken.
@@ -147,7 +152,25 @@ impl Claimer {
     pub(crate) async fn next(self: &Arc<Self>, store: &Store) -> Result<Claim, DurableError> {
         let (claimer, of) = (self.clone(), store.clone());
         let written = store.write(move |tx| claimer.choose(tx, &of));
-        Ok(written.await?.hold())
+        self.or_park(store, written.await).await
+    }
+
+    /// Parks the entry whose rows were the reason why the transaction failed: it would come first again and again, and
+    /// nobody else's would be begun.
+    async fn or_park(&self, store: &Store, written: Result<Choice, DurableError>) -> Result<Claim, DurableError> {
+        let begun = self.beginning().take();
+        match (written, begun) {
+            (Err(DurableError::Store(error)), Some((tenant, entry))) if is_about_rows(&error) => {
+                let why = chain(&error);
+                store.write(move |tx| rows::park(tx, &tenant, &entry, &why)).await?;
+                Ok(Claim::Settled)
+            }
+            (written, _) => Ok(written?.hold()),
+        }
+    }
+
+    fn beginning(&self) -> std::sync::MutexGuard<'_, Option<(TenantId, EntryId)>> {
+        self.beginning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes an entry whose worker has died, if it has.
@@ -167,7 +190,7 @@ impl Claimer {
                 None => Ok(Choice::Nothing),
             }
         });
-        Ok(written.await?.hold())
+        self.or_park(store, written.await).await
     }
 
     fn choose(&self, tx: &mut Tx<'_>, store: &Store) -> Result<Choice, DurableError> {
@@ -191,6 +214,7 @@ impl Claimer {
 
     fn begin(&self, tx: &mut Tx<'_>, claim: LeaseClaim, entry: Entry) -> Result<Choice, DurableError> {
         let tenant = entry.scope.scope.tenant.clone();
+        *self.beginning() = Some((tenant.clone(), entry.id.clone()));
         if let Some(execution) = &entry.execution {
             let known = executions::of_tenant(tx, &tenant, execution)?;
             if known.is_none_or(|known| known.status.is_finished()) {
@@ -244,6 +268,20 @@ impl Choice {
             Self::Nothing => Claim::Nothing,
         }
     }
+}
+
+/// Whether the next attempt must fail for the same reason: what is stored cannot be read, or what follows from it
+/// cannot be stored.
+fn is_about_rows(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Column { .. }
+            | StoreError::Record { .. }
+            | StoreError::Unsealed { .. }
+            | StoreError::EventTooLarge { .. }
+            | StoreError::NulInText { .. }
+            | StoreError::Constraint { .. }
+    )
 }
 
 /// Why an entry is parked whose execution needs a person.

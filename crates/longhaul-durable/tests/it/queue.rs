@@ -10,8 +10,8 @@ use std::{
 
 use longhaul_core::{Scope, TaskScope, ThreadId, TimeMs};
 use longhaul_durable::{
-    DurableError, END, Enqueue, Enqueued, EntryFilter, EntryStatus, Graph, GraphBuilder, NodeError, Runtime, START,
-    Wait, Worked, Worker,
+    DurableError, END, Enqueue, Enqueued, EntryFilter, EntryStatus, Graph, GraphBuilder, NodeError, Outcome,
+    RunOptions, Runtime, START, Wait, Worked, Worker,
 };
 use longhaul_store::{StoreError, values};
 use serde_json::json;
@@ -30,6 +30,7 @@ on! { memory, file, postgres:
     a_tenant_has_no_more_at_work_than_it_may,
     a_key_and_a_thread_stand_in_the_queue_once,
     what_fails_too_often_is_parked_until_somebody_says_retry,
+    what_cannot_be_read_is_parked_and_holds_nobody_up,
     what_waits_is_run_again_when_it_is_answered,
     an_unknown_graph_is_left_for_other_workers,
     what_was_cancelled_leaves_the_queue,
@@ -114,6 +115,26 @@ pub(crate) async fn until(runtime: &Runtime, scope: &Scope, expected: &[EntrySta
     }
     let entries = runtime.queue(scope, EntryFilter::default()).await.unwrap();
     panic!("expected {expected:?}: {entries:#?}");
+}
+
+async fn what_cannot_be_read_is_parked_and_holds_nobody_up(ground: Ground) {
+    let world = ground.world().await;
+    // It comes first, and its execution's row says what no release has ever said.
+    enqueue(&world, &named("bad"), "noting", Enqueue { priority: 9, ..Enqueue::default() }).await;
+    let stopped = CancellationToken::new();
+    stopped.cancel();
+    let options = RunOptions { cancel: stopped, ..RunOptions::default() };
+    let begun = world.runtime.run(&noting(&world.done), &scope(), &named("bad"), Words::default(), options).await;
+    assert!(matches!(begun, Ok(Outcome::Cancelled)), "{begun:?}");
+    let damage = world.store.write(|tx| tx.execute("UPDATE executions SET status = 'confused'", &[]));
+    assert_eq!(damage.await.map_err(|error: StoreError| error).unwrap(), 1);
+    enqueue(&world, &named("good"), "noting", Enqueue::default()).await;
+    let worker = AtWork::begin(Worker::new(world.runtime.clone()).serve(noting(&world.done)));
+    until(&world.runtime, &scope().scope, &[EntryStatus::Parked]).await;
+    assert_eq!(world.done.all(), ["thread_good"]);
+    worker.end().await;
+    let entries = world.runtime.queue(&scope().scope, EntryFilter::default()).await.unwrap();
+    assert!(entries[0].error.as_ref().is_some_and(|error| error.contains("confused")), "{entries:?}");
 }
 
 async fn what_is_enqueued_is_run_once(ground: Ground) {
