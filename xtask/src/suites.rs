@@ -74,7 +74,7 @@ fn on_postgres(binaries: &[Binary]) -> anyhow::Result<Option<Part>> {
     let program = program.display().to_string();
     let mut args = vec!["LONGHAUL_TEST_STORE=postgres", &program];
     // What brings its own stores has been there already.
-    for elsewhere in ["first_release", "simulation::", "::memory::", "::file::", "::postgres::"] {
+    for elsewhere in ["first_release", "simulation::", "torn::", "::memory::", "::file::", "::postgres::"] {
         args.extend(["--skip", elsewhere]);
     }
     suite(&format!("{name}, on PostgreSQL"), Path::new("env"), &args, folder).map(Some)

@@ -34,6 +34,10 @@ const MAY_SLEEP: &[(&str, &str)] = &[
         "a step that waits 20 ms for the world outside is what is measured",
     ),
     ("crates/longhaul-durable/src/active.rs", "looks now and then whether another process wants a run to end"),
+    (
+        "crates/longhaul-durable/src/cancelling.rs",
+        "looks again until a run has given its thread back, or the time is up",
+    ),
     ("crates/longhaul-durable/src/task.rs", "the pause before another attempt is the policy"),
     ("crates/longhaul-durable/src/timers.rs", "durable timers are about time"),
     ("crates/longhaul-durable/src/worker.rs", "a worker pauses after a failure of the store"),

@@ -83,7 +83,12 @@ async fn a_sweep_leaves_what_records_hold() {
     let reference = staged.reference().clone();
     store.write::<_, StoreError>(move |tx| staged.commit(tx)).await.unwrap();
     let unused = store.blobs().put(&owner.scope, b"what nobody holds".to_vec()).await.unwrap();
-    store.sweep_blobs(Duration::ZERO).await.unwrap();
+    // As if both had been put long ago.
+    for digest in [&reference.digest, &unused] {
+        let file = std::fs::File::options().write(true).open(store.blobs().path(&owner.scope, digest));
+        file.unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    }
+    store.sweep_blobs(Duration::from_secs(60)).await.unwrap();
     workspace.read(&owner.scope, &reference.id).await.unwrap();
     let gone = store.blobs().get(&owner.scope, &unused).await;
     assert!(matches!(gone, Err(StoreError::BlobMissing { .. })), "{gone:?}");
