@@ -36,6 +36,15 @@ impl Run {
         self.stopping.iter().any(CancellationToken::is_cancelled)
     }
 
+    /// Until the run is to end at the next boundary.
+    pub(crate) async fn stopped(&self) {
+        let [run, runtime] = &self.stopping;
+        tokio::select! {
+            () = run.cancelled() => {}
+            () = runtime.cancelled() => {}
+        }
+    }
+
     /// Tells whoever watches.
     pub(crate) fn tell(&self, place: &Place, news: impl FnOnce() -> News) {
         let observers = &self.runtime.observers;

@@ -116,7 +116,11 @@ impl<S: GraphState> Task<S> {
             let Some(wait) = again else { return TaskEnd { result: Err(error), waits: Vec::new() } };
             let wait_ms = millis(wait);
             self.run.tell(&self.place, || News::NodeRetried { attempt, wait_ms });
-            tokio::time::sleep(wait).await;
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                // A pause may be long; the next run tries again.
+                () = self.run.stopped() => return TaskEnd { result: Err(NodeError::Stopped), waits: Vec::new() },
+            }
             attempt += 1;
             self.earlier = match self.read_again().await {
                 Ok(earlier) => earlier,

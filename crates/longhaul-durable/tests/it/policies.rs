@@ -4,14 +4,14 @@ use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
 
 use longhaul_durable::{
-    CacheKey, END, Effect, Graph, GraphBuilder, Key, NodeContext, NodeError, NodePolicy, Outcome, Probed, Resources,
-    Retry, RunOptions, START, Status, StepError,
+    CacheKey, END, Effect, Graph, GraphBuilder, Key, News, NodeContext, NodeError, NodePolicy, Outcome, Probed,
+    Resources, Retry, RunOptions, START, Status, StepError,
 };
 use tokio::sync::Notify;
 
@@ -268,6 +268,36 @@ async fn what_waits_is_cancelled_at_once() {
     assert_eq!(wait.status, longhaul_durable::WaitStatus::Cancelled);
     let status = world.runtime.find(&scope().scope, &thread()).await.unwrap().unwrap().status;
     assert_eq!(status, Status::Cancelled);
+}
+
+#[tokio::test]
+async fn a_drain_does_not_wait_for_the_next_attempt() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = world(dir.path()).await;
+    let failing = Arc::new(AtomicBool::new(true));
+    let fails = failing.clone();
+    let node = move |_: NodeContext, _: Arc<Words>| {
+        let fails = fails.load(Ordering::SeqCst);
+        async move { if fails { Err(NodeError::gave_up(io::Error::other("busy"))) } else { Ok(vec!["x".to_owned()]) } }
+    };
+    let hour = Retry { first_ms: 3_600_000, max_ms: 3_600_000, jitter: false, ..Retry::default() };
+    let graph = single(node, NodePolicy::new().retry(hour));
+    let mut news = world.runtime.progress();
+    let running = {
+        let (runtime, graph) = (world.runtime.clone(), graph.clone());
+        tokio::spawn(async move {
+            runtime.run(&graph, &scope(), &thread(), Words::default(), RunOptions::default()).await.unwrap()
+        })
+    };
+    while !matches!(news.recv().await.unwrap().news, News::NodeRetried { .. }) {}
+    let drained = tokio::time::timeout(Duration::from_secs(60), world.runtime.drain()).await;
+    assert!(drained.is_ok(), "the drain waits for an attempt in an hour");
+    let outcome = running.await.unwrap();
+    assert!(matches!(outcome, Outcome::Stopped(_)), "{outcome:?}");
+    failing.store(false, Ordering::SeqCst);
+    let again = longhaul_durable::Runtime::new(world.store.clone(), longhaul_core::Ambient::system());
+    let outcome = again.run(&graph, &scope(), &thread(), Words::default(), RunOptions::default()).await.unwrap();
+    assert_eq!(completed(outcome).words, ["x"]);
 }
 
 #[tokio::test]

@@ -178,8 +178,10 @@ async fn follow(
     while let Some(notification) = heard.next().await {
         match notification.channel() {
             "longhaul_events" => {
-                let seq = notification.payload().parse().unwrap_or(i64::MAX);
-                catch_up(client, listening, seq).await?;
+                // Anybody who may log in can send one that names no number; it says nothing.
+                if let Ok(seq) = notification.payload().parse() {
+                    catch_up(client, listening, seq).await?;
+                }
             }
             _ => listening.outlet.notices.send(received(notification.payload())),
         }
