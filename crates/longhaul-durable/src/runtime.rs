@@ -160,6 +160,10 @@ impl Runtime {
     /// Goes on with the unfinished execution of the thread, or starts one with `initial` where there is none. Holds
     /// the thread's lease meanwhile. Dropping the future is like a crash: nothing recorded is lost.
     ///
+    /// After an error the execution may have completed all the same, if the store's last answer did not arrive; another
+    /// `run` would then start the next one. Whoever must not begin twice asks [`Self::find`] first, or enqueues with a
+    /// key.
+    ///
     /// # Errors
     /// [`DurableError::Lease`] when somebody else is at work on the thread, [`DurableError::ThreadTaken`] when another
     /// user has an unfinished execution there, [`DurableError::GraphChanged`],

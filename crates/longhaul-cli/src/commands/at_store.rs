@@ -7,7 +7,7 @@ use longhaul::{Ambient, ExecutionStatus, Operator, StorePlace, TenantId, UserId}
 
 use crate::{
     args::Global,
-    progress::{Glyph, Ink, Style},
+    progress::{Glyph, Ink, Style, count},
 };
 
 /// Where executions are recorded.
@@ -43,7 +43,11 @@ impl StoreFlags {
     pub(super) async fn others(&self, store: &Operator) -> anyhow::Result<Vec<String>> {
         let owners = store.owners().await?;
         let others = owners.into_iter().filter(|(tenant, user, _)| (tenant, user) != (&self.tenant, &self.user));
-        Ok(others.map(|(tenant, user, many)| format!("--tenant {tenant} --user {user} has {many}")).collect())
+        let mut told = Vec::new();
+        for (tenant, user, many) in others {
+            told.push(format!("--tenant {tenant} --user {user} has {}", count(many, "execution")));
+        }
+        Ok(told)
     }
 }
 

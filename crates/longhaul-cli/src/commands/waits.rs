@@ -52,7 +52,7 @@ pub(crate) fn run(global: &Global, command: &Waits) -> anyhow::Result<Exit> {
         if found.is_empty() {
             print_line(&format!("nothing waits in {}", store.shown()))?;
             for other in command.store.others(&store).await? {
-                print_line(&below(style, Some(Ink::Faint), &format!("{other} executions")))?;
+                print_line(&below(style, Some(Ink::Faint), &other))?;
             }
         } else {
             print_line(&format!("\nanswer with: longhaul approve WAIT{0}, longhaul reject WAIT{0}", store.flags()))?;
