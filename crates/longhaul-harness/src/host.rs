@@ -158,7 +158,7 @@ impl Host<'_> {
                 let data = json!({"tool": MEMORY_ADD, "summary": summary, "is_error": false, "ms": 0});
                 vec![EventDraft::business("tool.called", data)]
             },
-            move |tx, ()| memory.insert_prepared(tx, &scope, &note).map(drop),
+            move |tx, ()| Ok(memory.insert_prepared(tx, &scope, &note).map(drop)?),
         )
         .await?;
         Ok(told("remembered"))

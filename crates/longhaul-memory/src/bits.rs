@@ -13,6 +13,45 @@ impl Bits {
         Self { words: vec![0; usize::try_from(last).unwrap_or(0) / 64 + 1], count: 0 }
     }
 
+    /// The set of these words' bits.
+    pub(crate) fn of(words: Vec<u64>) -> Self {
+        let count = words.iter().map(|word| word.count_ones() as usize).sum();
+        Self { words, count }
+    }
+
+    /// Keeps the members for which `keep` holds. `keep` is asked for every number of a word that has a member.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(usize) -> bool) {
+        self.count = 0;
+        for (index, word) in self.words.iter_mut().enumerate() {
+            if *word == 0 {
+                continue;
+            }
+            let mut kept = 0;
+            for bit in 0..64 {
+                kept |= u64::from(keep(index * 64 + bit)) << bit;
+            }
+            *word &= kept;
+            self.count += word.count_ones() as usize;
+        }
+    }
+
+    /// Keeps what is a member of the other as well.
+    pub(crate) fn intersect(&mut self, other: &Self) {
+        for (index, word) in self.words.iter_mut().enumerate() {
+            *word &= other.words.get(index).copied().unwrap_or(0);
+        }
+        self.count = self.words.iter().map(|word| word.count_ones() as usize).sum();
+    }
+
+    pub(crate) fn remove(&mut self, number: i64) {
+        let Ok(number) = usize::try_from(number) else { return };
+        if let Some(word) = self.words.get_mut(number / 64) {
+            let bit = 1 << (number % 64);
+            self.count -= usize::from(*word & bit != 0);
+            *word &= !bit;
+        }
+    }
+
     pub(crate) fn add(&mut self, number: i64) {
         let Ok(number) = usize::try_from(number) else { return };
         if let Some(word) = self.words.get_mut(number / 64) {

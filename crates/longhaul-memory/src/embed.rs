@@ -41,7 +41,7 @@ pub(crate) async fn unit_vectors(embedder: &dyn Embedder, texts: &[String]) -> R
     vectors.into_iter().enumerate().map(unit).collect()
 }
 
-fn normalised(mut vector: Vec<f32>, dimensions: usize) -> Result<Vec<f32>, String> {
+pub(crate) fn normalised(mut vector: Vec<f32>, dimensions: usize) -> Result<Vec<f32>, String> {
     if vector.len() != dimensions {
         return Err(format!("{} dimensions instead of {dimensions}", vector.len()));
     }

@@ -2,7 +2,10 @@
 
 use std::{io, path::PathBuf};
 
+use longhaul_core::UserId;
 use longhaul_store::StoreError;
+
+use crate::Namespace;
 
 /// Why texts could not be embedded, or why the embedding model is not there.
 #[derive(Debug, thiserror::Error)]
@@ -130,4 +133,57 @@ pub enum MemoryError {
         /// What it should be.
         expected: &'static str,
     },
+    /// A vector that came with a memory or a query cannot be used.
+    #[error("the vector given cannot be used: {problem}")]
+    BadVector {
+        /// What is wrong: number of dimensions, a value that is not finite, length zero, no model to compare with.
+        problem: String,
+    },
+    /// A filter names a field that no memory has.
+    #[error("no memory has the field `{field}`; the fields known here are: {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
+    UnknownField {
+        /// The field asked for.
+        field: String,
+        /// Fields that memories of these partitions have, at most 50.
+        known: Vec<String>,
+    },
+    /// The user has no right to this in a namespace.
+    #[error("the namespace {namespace} belongs to {owner}, who has not granted this; ask for a grant")]
+    NoAccess {
+        /// The namespace.
+        namespace: Namespace,
+        /// Who can grant it.
+        owner: UserId,
+    },
+    /// The namespace is read-only.
+    #[error("the namespace {namespace} is read-only; write to another, or make a new version of it")]
+    Frozen {
+        /// The namespace.
+        namespace: Namespace,
+    },
+    /// There is no such namespace.
+    #[error("there is no namespace {namespace}; it begins with the first memory written to it")]
+    NoPartition {
+        /// The namespace.
+        namespace: Namespace,
+    },
+}
+
+/// For transactions whose errors are the store's: what memory refuses is a row that may not be.
+impl From<MemoryError> for StoreError {
+    fn from(error: MemoryError) -> Self {
+        match error {
+            MemoryError::Store(error) => error,
+            refused @ (MemoryError::Embed(_)
+            | MemoryError::Empty
+            | MemoryError::TooLong { .. }
+            | MemoryError::MetaTooLong { .. }
+            | MemoryError::Field { .. }
+            | MemoryError::BadVector { .. }
+            | MemoryError::UnknownField { .. }
+            | MemoryError::NoAccess { .. }
+            | MemoryError::Frozen { .. }
+            | MemoryError::NoPartition { .. }) => Self::Constraint { detail: refused.to_string() },
+        }
+    }
 }

@@ -1,15 +1,19 @@
 //! Deriving what can be derived: vectors for rows that have none, and keyword indexes that do not fit their rows.
 //!
-//! It runs on request or in the background, never in a caller's transaction. It is the one part that goes from tenant to
-//! tenant; what it does for each is scoped to it. Invariant: stopping it at any moment loses nothing but time, and two
+//! It runs on request or in the background, never in a caller's transaction. It is the one part that goes from partition
+//! to partition; what it does for each is scoped to it. Invariant: stopping it at any moment loses nothing but time, and two
 //! processes doing it at once only do it twice.
 
 use std::{collections::VecDeque, future::Future, pin::pin, time::Duration};
 
-use longhaul_core::{Scope, TenantId};
-use longhaul_store::{ReadTx, StoreError, Tx, values};
+use longhaul_core::Scope;
+use longhaul_store::{ReadTx, StoreError, values};
 
-use crate::{EmbedError, Embedder, Memory, MemoryError, embed, keyword, vectors};
+use crate::{
+    EmbedError, Embedder, Memory, MemoryError, access, embed, keyword,
+    namespace::{Namespace, PartitionId},
+    rows,
+};
 
 /// Rows read and embedded at a time.
 const PAGE: usize = 32;
@@ -45,15 +49,25 @@ impl Memory {
         Indexer { memory: self.clone() }
     }
 
-    /// Number of the tenant's memories that wait for a vector of the embedder. Without an embedder nothing waits.
+    /// Number of memories that wait for a vector of the embedder, in all partitions that the user may read. Without an
+    /// embedder nothing waits.
     ///
     /// # Errors
     /// Those of the store.
     pub async fn backlog(&self, scope: &Scope) -> Result<u64, MemoryError> {
-        let Some(embedder) = &self.shared.embedder else { return Ok(0) };
-        let sql = format!("SELECT count(*) {PENDING}");
-        let params = pending_params(&scope.tenant, embedder.as_ref(), 0);
-        self.shared.store.read(move |read| Ok(read.query_one(&sql, &params, |row| row.get(0))?)).await
+        let Some(embedder) = self.shared.embedder.clone() else { return Ok(0) };
+        let names: Vec<Namespace> = self.partitions(scope).await?.into_iter().map(|info| info.namespace).collect();
+        let scope = scope.clone();
+        let count = move |read: &ReadTx<'_>| {
+            let mut all = 0;
+            for name in &names {
+                if access::may(read, &scope, name, access::Right::Read)? {
+                    all += waiting(read, &PartitionId::new(&scope.tenant, name), embedder.as_ref())?;
+                }
+            }
+            Ok(all)
+        };
+        self.shared.store.read(count).await
     }
 
     /// Embeds every memory that has no vector of the embedder, and rebuilds keyword indexes that do not fit their rows.
@@ -62,87 +76,95 @@ impl Memory {
     /// # Errors
     /// When the embedder or the store fails; what was done until then stays.
     pub async fn index_pending(&self) -> Result<Indexed, MemoryError> {
-        let tenants: Vec<TenantId> = self
-            .shared
-            .store
-            .read(|read| {
-                read.query("SELECT tenant_id FROM memory_partitions ORDER BY tenant_id", &[], |row| row.get(0))
-            })
-            .await
-            .map_err(|error: StoreError| MemoryError::from(error))?;
         let mut indexed = Indexed::default();
-        for tenant in tenants {
-            indexed.rebuilt += self.rebuild_if_stale(&tenant).await?;
+        for id in self.all_partitions().await? {
+            indexed.rebuilt += self.rebuild_if_stale(&id).await?;
             if let Some(embedder) = self.shared.embedder.clone() {
-                self.embed_tenant(&tenant, embedder.as_ref(), &mut indexed).await?;
+                self.embed_partition(&id, embedder.as_ref(), &mut indexed).await?;
             }
         }
         Ok(indexed)
     }
 
-    async fn rebuild_if_stale(&self, tenant: &TenantId) -> Result<u64, MemoryError> {
-        fn is_stale(read: &ReadTx<'_>, tenant: &TenantId) -> Result<bool, StoreError> {
-            let partition = keyword::partition(read, tenant)?;
-            partition.map_or(Ok(false), |partition| keyword::is_stale(read, tenant, &partition))
-        }
-        let looked_at = tenant.clone();
-        if !self.shared.store.read(move |read| is_stale(read, &looked_at)).await? {
+    /// All partitions of all tenants, for work in the background.
+    pub(crate) async fn all_partitions(&self) -> Result<Vec<PartitionId>, StoreError> {
+        let sql = "SELECT tenant_id, namespace FROM memory_partitions ORDER BY tenant_id, namespace";
+        let named = |row: &longhaul_store::Row<'_>| {
+            let name = row.text(1)?;
+            let wrong =
+                |_| StoreError::Column { column: 1, expected: "a namespace", found: name.chars().take(80).collect() };
+            Ok(PartitionId { tenant: row.get(0)?, namespace: name.parse().map_err(wrong)? })
+        };
+        self.shared.store.read(move |read| read.query(sql, &[], named)).await
+    }
+
+    async fn rebuild_if_stale(&self, id: &PartitionId) -> Result<u64, MemoryError> {
+        let looked_at = id.clone();
+        if !self.shared.store.read(move |read| keyword::is_stale(read, &looked_at)).await? {
             return Ok(0);
         }
-        let tenant = tenant.clone();
+        let id = id.clone();
         // Another process may have done it meanwhile, so it is looked at again inside the transaction.
-        let rebuild = move |tx: &mut Tx<'_>| if is_stale(tx, &tenant)? { keyword::rebuild(tx, &tenant) } else { Ok(0) };
+        let rebuild = move |tx: &mut longhaul_store::Tx<'_>| {
+            if keyword::is_stale(tx, &id)? { keyword::rebuild(tx, &id) } else { Ok(0) }
+        };
         Ok(self.shared.store.write(rebuild).await?)
     }
 
-    async fn embed_tenant(
+    async fn embed_partition(
         &self,
-        tenant: &TenantId,
+        id: &PartitionId,
         embedder: &dyn Embedder,
         indexed: &mut Indexed,
     ) -> Result<(), MemoryError> {
         let mut after = 0;
         loop {
-            let page = self.pending(tenant, embedder, after).await?;
+            let page = self.pending(id, embedder, after).await?;
             let Some(last) = page.last() else {
-                return if after == 0 { Ok(()) } else { self.read_vectors(tenant, embedder).await };
+                return if after == 0 { Ok(()) } else { self.read_vectors(id, embedder).await };
             };
             after = last.seq;
             let (done, failed) = embed_page(embedder, page).await?;
             indexed.failed += failed;
-            let (tenant, id) = (tenant.clone(), embedder.id().to_owned());
-            indexed.embedded += self.shared.store.write(move |tx| keep(tx, &tenant, &id, &done)).await?;
+            let (id, model) = (id.clone(), embedder.id().to_owned());
+            let keep = move |tx: &mut longhaul_store::Tx<'_>| {
+                let done: Vec<(i64, &[f32])> = done.iter().map(|(seq, vector)| (*seq, vector.as_slice())).collect();
+                rows::keep_vectors(tx, &id, &model, &done)
+            };
+            indexed.embedded += self.shared.store.write(keep).await?;
         }
     }
 
     /// Reads what was embedded, so that the next search need not.
-    async fn read_vectors(&self, tenant: &TenantId, embedder: &dyn Embedder) -> Result<(), MemoryError> {
-        let (shared, tenant) = (self.shared.clone(), tenant.clone());
-        let (id, dimensions) = (embedder.id().to_owned(), embedder.dimensions());
-        let current = move |read: &ReadTx<'_>| shared.cache.current(read, &tenant, &id, dimensions).map(drop);
+    async fn read_vectors(&self, id: &PartitionId, embedder: &dyn Embedder) -> Result<(), MemoryError> {
+        let (shared, id) = (self.shared.clone(), id.clone());
+        let (model, dimensions) = (embedder.id().to_owned(), embedder.dimensions());
+        let current = move |read: &ReadTx<'_>| shared.vectors.current(read, &id, &model, dimensions).map(drop);
         Ok(self.shared.store.read(current).await?)
     }
 
-    async fn pending(
-        &self,
-        tenant: &TenantId,
-        embedder: &dyn Embedder,
-        after: i64,
-    ) -> Result<Vec<Pending>, StoreError> {
+    async fn pending(&self, id: &PartitionId, embedder: &dyn Embedder, after: i64) -> Result<Vec<Pending>, StoreError> {
         let sql = format!("SELECT m.seq, m.content {PENDING} ORDER BY m.seq LIMIT {PAGE}");
-        let params = pending_params(tenant, embedder, after);
+        let params = pending_params(id, embedder, after);
         let pending = |row: &longhaul_store::Row<'_>| Ok(Pending { seq: row.get(0)?, content: row.get(1)? });
         self.shared.store.read(move |read| read.query(&sql, &params, pending)).await
     }
 }
 
-/// Rows of a tenant, after a number, that have no vector of this embedder and length.
+/// Rows of a partition, after a number, that are to have a vector and have none of this embedder and length.
 const PENDING: &str = "FROM memories m LEFT JOIN memory_vectors v
-    ON v.tenant_id = m.tenant_id AND v.seq = m.seq AND v.embedder = ?2 AND length(v.vector) = ?3
-    WHERE m.tenant_id = ?1 AND m.seq > ?4 AND v.seq IS NULL";
+    ON v.tenant_id = m.tenant_id AND v.namespace = m.namespace AND v.seq = m.seq AND v.embedder = ?3
+        AND length(v.vector) = ?4
+    WHERE m.tenant_id = ?1 AND m.namespace = ?2 AND m.seq > ?5 AND m.indexed >= 2 AND v.seq IS NULL";
 
-fn pending_params(tenant: &TenantId, embedder: &dyn Embedder, after: i64) -> Vec<longhaul_store::Value> {
-    values![tenant, embedder.id(), embedder.dimensions() * size_of::<f32>(), after].into()
+fn pending_params(id: &PartitionId, embedder: &dyn Embedder, after: i64) -> Vec<longhaul_store::Value> {
+    let bytes = embedder.dimensions() * size_of::<f32>();
+    values![&id.tenant, id.namespace.as_str(), embedder.id(), bytes, after].into()
+}
+
+/// How many memories of a partition wait for a vector of the embedder.
+pub(crate) fn waiting(read: &ReadTx<'_>, id: &PartitionId, embedder: &dyn Embedder) -> Result<u64, StoreError> {
+    read.query_one(&format!("SELECT count(*) {PENDING}"), &pending_params(id, embedder, 0), |row| row.get(0))
 }
 
 /// Embeds a page. A text whose vector is unusable does not hold up the others; any other failure ends the round.
@@ -166,27 +188,6 @@ async fn embed_page(embedder: &dyn Embedder, page: Vec<Pending>) -> Result<(Vec<
         }
     }
     Ok((done, failed))
-}
-
-/// Writes vectors of rows that are still there, each under the tenant's next number.
-fn keep(tx: &mut Tx<'_>, tenant: &TenantId, embedder: &str, done: &[(i64, Vec<f32>)]) -> Result<u64, StoreError> {
-    let mut kept = 0;
-    for (seq, vector) in done {
-        tx.execute(
-            "UPDATE memory_partitions SET last_vector_seq = last_vector_seq + 1 WHERE tenant_id = ?1",
-            &values![tenant],
-        )?;
-        kept += tx.execute(
-            "INSERT INTO memory_vectors (tenant_id, seq, embedder, vector_seq, vector)
-             SELECT m.tenant_id, m.seq, ?3, p.last_vector_seq, ?4
-             FROM memories m JOIN memory_partitions p ON p.tenant_id = m.tenant_id
-             WHERE m.tenant_id = ?1 AND m.seq = ?2
-             ON CONFLICT (tenant_id, seq) DO UPDATE SET
-                 embedder = excluded.embedder, vector_seq = excluded.vector_seq, vector = excluded.vector",
-            &values![tenant, *seq, embedder, vectors::encode(vector)],
-        )?;
-    }
-    Ok(kept)
 }
 
 impl Indexer {

@@ -1,4 +1,4 @@
-//! What a memory is, before it is stored and when it is found; and what may be asked. Plain data.
+//! What a memory is, before it is stored and when it is found. Plain data; what may be asked is in `query`.
 //!
 //! Invariant: a [`Prepared`] memory has passed every check, so writing it can only fail in the store.
 
@@ -8,14 +8,14 @@ use longhaul_core::{MemoryId, TaskId, TimeMs, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{MemoryError, text};
+use crate::{MemoryError, Namespace, text};
 
 /// Largest content of one memory. Larger things belong into the workspace, their summary into memory.
 pub const CONTENT_BYTES_MAX: usize = 64 * 1024;
 /// Largest metadata of one memory, printed as JSON.
 pub const META_BYTES_MAX: usize = 16 * 1024;
-/// Most hits of one search.
-pub const HITS_MAX: usize = 200;
+/// Most tags of one memory.
+pub const TAGS_MAX: usize = 64;
 
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $field:literal { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),* $(,)? }) => {
@@ -105,9 +105,68 @@ words! {
     }
 }
 
+/// Which indexes a memory is put into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Index {
+    /// Found by its words and by its meaning.
+    #[default]
+    Both,
+    /// By its words alone; it is never embedded.
+    Words,
+    /// By its meaning alone.
+    Meaning,
+    /// By filters and ids alone.
+    Nothing,
+}
+
+impl Index {
+    /// Has keywords.
+    #[must_use]
+    pub fn has_words(self) -> bool {
+        matches!(self, Self::Both | Self::Words)
+    }
+
+    /// Has, or will have, a vector.
+    #[must_use]
+    pub fn has_meaning(self) -> bool {
+        matches!(self, Self::Both | Self::Meaning)
+    }
+
+    /// As it is stored: 1 for words, 2 for meaning.
+    pub(crate) fn stored(self) -> u32 {
+        u32::from(self.has_words()) + 2 * u32::from(self.has_meaning())
+    }
+
+    pub(crate) fn from_stored(stored: u32) -> Self {
+        match (stored & 1, stored & 2) {
+            (1, 2) => Self::Both,
+            (1, _) => Self::Words,
+            (_, 2) => Self::Meaning,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// What a memory says of the world: a value of some attribute of some subject, true for some time. A newer fact on the
+/// same subject and attribute supersedes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Fact {
+    /// Whom or what it is about, 1 to 256 characters: `user`, `service billing`.
+    pub subject: String,
+    /// What about it, 1 to 256 characters: `home town`, `owner`.
+    pub attribute: String,
+    /// When it began to be true; `None` for always.
+    pub valid_from: Option<TimeMs>,
+    /// When it ceased to be true; `None` for not yet.
+    pub valid_to: Option<TimeMs>,
+}
+
 /// Something to be remembered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewMemory {
+    /// The partition of the tenant that it goes to.
+    pub namespace: Namespace,
     /// Named group of memories, `[a-z0-9_.-]`, 1 to 64 characters: `project`, `user`.
     pub collection: String,
     /// What sort of thing it is.
@@ -117,29 +176,52 @@ pub struct NewMemory {
     pub content: String,
     /// Anything to filter by or to show, at most [`META_BYTES_MAX`]. Only top-level scalars can be filtered by.
     pub meta: Map<String, Value>,
+    /// At most [`TAGS_MAX`], each 1 to 64 characters.
+    pub tags: Vec<String>,
     /// 0 to 1; 0.5 for the ordinary.
     pub importance: f32,
+    /// Stays hot and important whatever its age.
+    pub pinned: bool,
     /// The task it belongs to, if to one.
     pub task: Option<TaskId>,
+    /// The conversation, session or document it belongs to, 1 to 256 characters. Memories of one thread are each
+    /// other's context, in the order of writing.
+    pub thread: Option<String>,
     /// Where the text came from.
     pub source: Source,
+    /// When it happened; `None` for when it is written.
+    pub happened_at: Option<TimeMs>,
     /// When it stops being found.
     pub expires_at: Option<TimeMs>,
+    /// What it says of the world, if it is such a statement.
+    pub fact: Option<Fact>,
+    /// Which indexes it is put into.
+    pub index: Index,
+    /// Its vector by the memory's embedder, where the caller has it already; of any length but zero.
+    pub vector: Option<Vec<f32>>,
 }
 
 impl NewMemory {
-    /// A memory of ordinary importance without metadata, task or expiry.
+    /// A memory of ordinary importance in the namespace `main`, with no more than this.
     #[must_use]
     pub fn new(collection: &str, kind: Kind, source: Source, content: impl Into<String>) -> Self {
         Self {
+            namespace: Namespace::default(),
             collection: collection.to_owned(),
             kind,
             content: content.into(),
             meta: Map::new(),
+            tags: Vec::new(),
             importance: 0.5,
+            pinned: false,
             task: None,
+            thread: None,
             source,
+            happened_at: None,
             expires_at: None,
+            fact: None,
+            index: Index::Both,
+            vector: None,
         }
     }
 
@@ -148,24 +230,84 @@ impl NewMemory {
     /// # Errors
     /// [`MemoryError::Empty`], [`MemoryError::TooLong`], [`MemoryError::MetaTooLong`], [`MemoryError::Field`].
     pub fn prepare(self) -> Result<Prepared, MemoryError> {
-        if self.content.trim().is_empty() {
-            return Err(MemoryError::Empty);
-        }
-        let bytes = self.content.len();
-        if bytes > CONTENT_BYTES_MAX {
-            return Err(MemoryError::TooLong { bytes, bytes_max: CONTENT_BYTES_MAX });
-        }
-        let meta = Value::Object(self.meta.clone()).to_string();
-        if meta.len() > META_BYTES_MAX {
-            return Err(MemoryError::MetaTooLong { bytes: meta.len(), bytes_max: META_BYTES_MAX });
-        }
-        if !(0.0..=1.0).contains(&self.importance) {
-            return Err(field("importance", &self.importance.to_string(), "a number from 0 to 1"));
-        }
+        check_content(&self.content)?;
+        let meta = printed_meta(&self.meta)?;
+        check_importance(self.importance)?;
         check_collection(&self.collection)?;
-        let (terms, length) = counted(&self.content);
-        Ok(Prepared { memory: self, meta, terms, length })
+        let tags = printed_tags(&self.tags)?;
+        if let Some(thread) = &self.thread {
+            check_name("thread", thread)?;
+        }
+        if let Some(fact) = &self.fact {
+            check_name("subject", &fact.subject)?;
+            check_name("attribute", &fact.attribute)?;
+            if fact.valid_from.zip(fact.valid_to).is_some_and(|(from, to)| from >= to) {
+                return Err(field("valid_to", "not after valid_from", "a moment after valid_from, or none"));
+            }
+        }
+        let (terms, length) = if self.index.has_words() { counted(&self.content) } else { Default::default() };
+        Ok(Prepared { memory: self, meta, tags, terms, length })
     }
+}
+
+pub(crate) fn check_content(content: &str) -> Result<(), MemoryError> {
+    if content.trim().is_empty() {
+        return Err(MemoryError::Empty);
+    }
+    let bytes = content.len();
+    if bytes > CONTENT_BYTES_MAX {
+        return Err(MemoryError::TooLong { bytes, bytes_max: CONTENT_BYTES_MAX });
+    }
+    // A database that takes text to its end cannot hold one.
+    if content.contains('\0') {
+        return Err(field("content", "text with a zero character", "text; put binary content into the workspace"));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_importance(importance: f32) -> Result<(), MemoryError> {
+    if (0.0..=1.0).contains(&importance) {
+        return Ok(());
+    }
+    Err(field("importance", &importance.to_string(), "a number from 0 to 1"))
+}
+
+/// The metadata as it is stored.
+pub(crate) fn printed_meta(meta: &Map<String, Value>) -> Result<String, MemoryError> {
+    if let Some(key) = meta.keys().find(|key| key.is_empty() || key.len() > 128) {
+        return Err(field("meta key", key, "a name of 1 to 128 bytes"));
+    }
+    let printed = serde_json::to_string(meta).unwrap_or_default();
+    if printed.len() > META_BYTES_MAX {
+        return Err(MemoryError::MetaTooLong { bytes: printed.len(), bytes_max: META_BYTES_MAX });
+    }
+    Ok(printed)
+}
+
+/// The tags as they are stored: each once, sorted, as a JSON array.
+pub(crate) fn printed_tags(tags: &[String]) -> Result<String, MemoryError> {
+    if tags.len() > TAGS_MAX {
+        return Err(field("tags", &format!("{} tags", tags.len()), "at most 64 tags"));
+    }
+    tags.iter().try_for_each(|tag| check_tag(tag))?;
+    let each: std::collections::BTreeSet<&String> = tags.iter().collect();
+    Ok(serde_json::to_string(&each).unwrap_or_default())
+}
+
+pub(crate) fn check_tag(tag: &str) -> Result<(), MemoryError> {
+    let chars = tag.chars().count();
+    if (1..=64).contains(&chars) && !tag.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(field("tag", tag, "1 to 64 characters without control characters"))
+}
+
+pub(crate) fn check_name(name: &'static str, value: &str) -> Result<(), MemoryError> {
+    let chars = value.chars().count();
+    if (1..=256).contains(&chars) && !value.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(field(name, value, "1 to 256 characters without control characters"))
 }
 
 /// A memory that has passed every check, with its search terms.
@@ -174,6 +316,8 @@ pub struct Prepared {
     pub(crate) memory: NewMemory,
     /// The metadata, printed.
     pub(crate) meta: String,
+    /// The tags, printed.
+    pub(crate) tags: String,
     /// How often each term occurs. Sorted, so that writers lock postings in one order.
     pub(crate) terms: BTreeMap<String, u32>,
     /// Number of terms in all.
@@ -203,35 +347,15 @@ pub(crate) fn check_collection(name: &str) -> Result<(), MemoryError> {
     Err(field("collection", name, "1 to 64 of a-z, 0-9, `_`, `.`, `-`"))
 }
 
-/// What to search for. Every filter is applied before anything is scored.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Query {
-    /// In any words and any language; the first 4,096 characters count.
-    pub text: String,
-    /// Most hits, 1 to [`HITS_MAX`].
-    pub k: usize,
-    /// Only of these collections; empty for all.
-    pub collections: Vec<String>,
-    /// Only of these kinds; empty for all.
-    pub kinds: Vec<Kind>,
-    /// Only of this task.
-    pub task: Option<TaskId>,
-    /// Only what this user wrote or had written for them.
-    pub user: Option<UserId>,
-    /// Only from this moment on.
-    pub since: Option<TimeMs>,
-    /// Only from before this moment.
-    pub until: Option<TimeMs>,
-    /// Only with these values in the metadata: text, number, or boolean, compared exactly.
-    pub meta: Map<String, Value>,
-}
-
-impl Query {
-    /// A search for the `k` best of everything in the tenant.
-    #[must_use]
-    pub fn new(text: impl Into<String>, k: usize) -> Self {
-        Self { text: text.into(), k, ..Self::default() }
-    }
+/// Where a memory is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// In the store's tables.
+    #[default]
+    Hot,
+    /// In a segment of the object store.
+    Cold,
 }
 
 /// One stored memory.
@@ -239,6 +363,9 @@ impl Query {
 pub struct Item {
     /// Identity.
     pub id: MemoryId,
+    /// The partition it is in.
+    #[serde(default)]
+    pub namespace: Namespace,
     /// Named group.
     pub collection: String,
     /// What sort of thing it is.
@@ -249,72 +376,46 @@ pub struct Item {
     pub content: String,
     /// Metadata.
     pub meta: Map<String, Value>,
+    /// Sorted.
+    #[serde(default)]
+    pub tags: Vec<String>,
     /// 0 to 1.
     pub importance: f32,
+    /// Stays hot and important whatever its age.
+    #[serde(default)]
+    pub pinned: bool,
     /// On whose behalf it was written.
     pub user: UserId,
     /// The task it belongs to.
     pub task: Option<TaskId>,
+    /// The conversation, session or document it belongs to.
+    #[serde(default)]
+    pub thread: Option<String>,
     /// When it was written.
     pub created_at: TimeMs,
+    /// When it happened.
+    #[serde(default = "unknown_time")]
+    pub happened_at: TimeMs,
     /// When it stops being found.
     pub expires_at: Option<TimeMs>,
+    /// What it says of the world.
+    #[serde(default)]
+    pub fact: Option<Fact>,
+    /// The newer fact that took its place.
+    #[serde(default)]
+    pub superseded_by: Option<MemoryId>,
+    /// When we learned the newer fact.
+    #[serde(default)]
+    pub superseded_at: Option<TimeMs>,
+    /// Which indexes it is in.
+    #[serde(default)]
+    pub index: Index,
+    /// Where it is kept.
+    #[serde(default)]
+    pub tier: Tier,
 }
 
-/// One memory that answers a query, and why.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Hit {
-    /// The memory.
-    pub item: Item,
-    /// 0 to 1; comparable within one answer.
-    pub score: f32,
-    /// How the score came about.
-    pub explain: Explain,
-}
-
-/// The parts of a score: `(weight · keyword + weight · vector) · importance · decay`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Explain {
-    /// Match of the words, 0 to 1, relative to the best in this answer.
-    pub keyword: f32,
-    /// Nearness of the meaning, 0 to 1, relative to the best in this answer.
-    pub vector: f32,
-    /// Factor for the memory's importance.
-    pub importance: f32,
-    /// Factor for its age.
-    pub decay: f32,
-    /// The BM25 score behind `keyword`.
-    pub bm25: f32,
-    /// The cosine behind `vector`, where the memory has been embedded.
-    pub cosine: Option<f32>,
-}
-
-/// How a search was carried out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// By words and by meaning.
-    Hybrid,
-    /// By words alone.
-    Keyword {
-        /// Why the meaning could not be used.
-        reason: String,
-    },
-}
-
-/// The answer of a search.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Recall {
-    /// Best first.
-    pub hits: Vec<Hit>,
-    /// How it was searched.
-    pub mode: Mode,
-    /// Memories that passed the filters.
-    pub considered: usize,
-    /// Of these, how many have no vector yet and could be found by words alone.
-    pub unembedded: usize,
-    /// Time of the search itself, in microseconds.
-    pub elapsed_us: u64,
-    /// Time of embedding the query, in microseconds.
-    pub embedded_us: u64,
+/// For items recorded before there was such a thing.
+fn unknown_time() -> TimeMs {
+    TimeMs(0)
 }

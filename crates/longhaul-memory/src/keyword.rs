@@ -1,15 +1,14 @@
 //! The keyword index: an inverted index in the store, written in the transaction of the memory it indexes.
 //!
-//! Each tenant has an index and statistics of its own, so one tenant's words never weigh on another's results. The
+//! Each partition has an index and statistics of its own, so one's words never weigh on another's results. The
 //! postings of a term are grouped into blocks of neighbouring numbers: a write appends to one block by one statement, and
 //! a read of a frequent term takes few rows. Invariant: [`score`] scores nothing outside the set it is given.
 
 use std::collections::BTreeMap;
 
-use longhaul_core::TenantId;
 use longhaul_store::{ReadTx, StoreError, Tx, values};
 
-use crate::{bits::Bits, item::counted, text};
+use crate::{Prepared, access::Partition, bits::Bits, item::counted, namespace::PartitionId, text};
 
 /// Numbers whose postings share a row.
 const BLOCK: i64 = 256;
@@ -20,65 +19,61 @@ const QUERY_TERMS_MAX: usize = 128;
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 
-/// A tenant's row in `memory_partitions`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Partition {
-    pub(crate) last_seq: i64,
-    pub(crate) analyser: u32,
-    pub(crate) documents: i64,
-    pub(crate) terms: i64,
-}
-
-pub(crate) fn partition(read: &ReadTx<'_>, tenant: &TenantId) -> Result<Option<Partition>, StoreError> {
-    read.query_optional(
-        "SELECT last_seq, analyser, documents, terms FROM memory_partitions WHERE tenant_id = ?1",
-        &values![tenant],
-        |row| {
-            Ok(Partition { last_seq: row.get(0)?, analyser: row.get(1)?, documents: row.get(2)?, terms: row.get(3)? })
-        },
-    )
-}
-
-/// Counts a new memory of so many terms, and gives it the tenant's next number.
-pub(crate) fn next_seq(tx: &mut Tx<'_>, tenant: &TenantId, length: u32) -> Result<i64, StoreError> {
-    tx.execute(
-        "INSERT INTO memory_partitions (tenant_id, last_seq, last_vector_seq, analyser, documents, terms)
-         VALUES (?1, 1, 0, ?2, 1, ?3)
-         ON CONFLICT (tenant_id) DO UPDATE SET last_seq = memory_partitions.last_seq + 1,
-             documents = memory_partitions.documents + 1, terms = memory_partitions.terms + excluded.terms",
-        &values![tenant, text::VERSION, length],
-    )?;
-    tx.query_one("SELECT last_seq FROM memory_partitions WHERE tenant_id = ?1", &values![tenant], |row| row.get(0))
-}
-
-/// Adds the postings of one memory.
-pub(crate) fn add(
-    tx: &mut Tx<'_>,
-    tenant: &TenantId,
-    seq: i64,
-    terms: &BTreeMap<String, u32>,
-    length: u32,
-) -> Result<(), StoreError> {
-    for (term, count) in terms {
-        let mut posting = Vec::with_capacity(8);
-        Posting { offset: (seq % BLOCK) as u32, count: *count, length }.encode(&mut posting);
-        tx.execute(
-            "INSERT INTO memory_postings (tenant_id, term, block, postings) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT (tenant_id, term, block)
-             DO UPDATE SET postings = CAST(memory_postings.postings || excluded.postings AS BLOB)",
-            &values![tenant, term, seq / BLOCK, posting],
-        )?;
+/// Adds the postings of memories numbered from `first` on; each block of a term is written once. The partition's
+/// statistics have been counted already.
+pub(crate) fn add(tx: &mut Tx<'_>, id: &PartitionId, first: i64, batch: &[&Prepared]) -> Result<(), StoreError> {
+    // Sorted, so that writers lock postings in one order.
+    let mut added: BTreeMap<(&str, i64), Vec<u8>> = BTreeMap::new();
+    for (seq, prepared) in (first..).zip(batch) {
+        for (term, count) in &prepared.terms {
+            let posting = Posting { offset: (seq % BLOCK) as u32, count: *count, length: prepared.length };
+            posting.encode(added.entry((term, seq / BLOCK)).or_default());
+        }
+    }
+    for ((term, block), postings) in added {
+        append(tx, id, term, block, postings)?;
     }
     Ok(())
 }
 
-/// Takes one memory out: its postings and its share of the statistics.
-pub(crate) fn remove(tx: &mut Tx<'_>, tenant: &TenantId, seq: i64, content: &str) -> Result<(), StoreError> {
+fn append(tx: &mut Tx<'_>, id: &PartitionId, term: &str, block: i64, postings: Vec<u8>) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO memory_postings (tenant_id, namespace, term, block, postings) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (tenant_id, namespace, term, block)
+         DO UPDATE SET postings = CAST(memory_postings.postings || excluded.postings AS BLOB)",
+        &values![&id.tenant, id.namespace.as_str(), term, block, postings],
+    )?;
+    Ok(())
+}
+
+/// Adds the postings of one memory's new text, and counts its terms.
+pub(crate) fn add_text(tx: &mut Tx<'_>, id: &PartitionId, seq: i64, content: &str) -> Result<(), StoreError> {
+    let (terms, length) = counted(content);
+    for (term, count) in &terms {
+        let mut posting = Vec::with_capacity(8);
+        Posting { offset: (seq % BLOCK) as u32, count: *count, length }.encode(&mut posting);
+        append(tx, id, term, seq / BLOCK, posting)?;
+    }
+    count_terms(tx, id, i64::from(length))
+}
+
+fn count_terms(tx: &mut Tx<'_>, id: &PartitionId, more: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE memory_partitions SET terms = terms + ?3 WHERE tenant_id = ?1 AND namespace = ?2",
+        &values![&id.tenant, id.namespace.as_str(), more],
+    )?;
+    Ok(())
+}
+
+/// Takes the words of one memory's text out: its postings and its share of the terms. Without a text it has none.
+pub(crate) fn remove(tx: &mut Tx<'_>, id: &PartitionId, seq: i64, content: Option<&str>) -> Result<(), StoreError> {
+    let Some(content) = content else { return Ok(()) };
     let (terms, length) = counted(content);
     for term in terms.keys() {
-        let key = values![tenant, term, seq / BLOCK];
+        let key = values![&id.tenant, id.namespace.as_str(), term, seq / BLOCK];
         let found = tx.query_optional(
-            "SELECT postings FROM memory_postings WHERE tenant_id = ?1 AND term = ?2 AND block = ?3",
+            "SELECT postings FROM memory_postings
+             WHERE tenant_id = ?1 AND namespace = ?2 AND term = ?3 AND block = ?4",
             &key,
             |row| Ok(decode(row.bytes(0)?).collect::<Vec<_>>()),
         )?;
@@ -87,52 +82,90 @@ pub(crate) fn remove(tx: &mut Tx<'_>, tenant: &TenantId, seq: i64, content: &str
             posting.encode(&mut rest);
         }
         if rest.is_empty() {
-            tx.execute("DELETE FROM memory_postings WHERE tenant_id = ?1 AND term = ?2 AND block = ?3", &key)?;
+            tx.execute(
+                "DELETE FROM memory_postings WHERE tenant_id = ?1 AND namespace = ?2 AND term = ?3 AND block = ?4",
+                &key,
+            )?;
         } else {
             tx.execute(
-                "UPDATE memory_postings SET postings = ?4 WHERE tenant_id = ?1 AND term = ?2 AND block = ?3",
-                &values![tenant, term, seq / BLOCK, rest],
+                "UPDATE memory_postings SET postings = ?5
+                 WHERE tenant_id = ?1 AND namespace = ?2 AND term = ?3 AND block = ?4",
+                &values![&id.tenant, id.namespace.as_str(), term, seq / BLOCK, rest],
             )?;
         }
     }
+    count_terms(tx, id, -i64::from(length))
+}
+
+/// Counts one memory less.
+pub(crate) fn count_less(tx: &mut Tx<'_>, id: &PartitionId) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE memory_partitions SET documents = documents - 1, terms = terms - ?2 WHERE tenant_id = ?1",
-        &values![tenant, length],
+        "UPDATE memory_partitions SET documents = documents - 1 WHERE tenant_id = ?1 AND namespace = ?2",
+        &values![&id.tenant, id.namespace.as_str()],
     )?;
     Ok(())
 }
 
+/// The partition's statistics: the version of the rules, memories and terms; nothing without a partition.
+fn statistics(read: &ReadTx<'_>, id: &PartitionId) -> Result<Option<(u32, i64)>, StoreError> {
+    read.query_optional(
+        "SELECT analyser, documents FROM memory_partitions WHERE tenant_id = ?1 AND namespace = ?2",
+        &values![&id.tenant, id.namespace.as_str()],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
 /// Whether the index does not fit the rows: built by other rules, or gone.
-pub(crate) fn is_stale(read: &ReadTx<'_>, tenant: &TenantId, partition: &Partition) -> Result<bool, StoreError> {
-    let count = |sql| read.query_one(sql, &values![tenant], |row| row.get::<i64>(0));
-    let rows = count("SELECT count(*) FROM memories WHERE tenant_id = ?1")?;
-    let indexed = count("SELECT EXISTS (SELECT 1 FROM memory_postings WHERE tenant_id = ?1)")? == 1;
-    Ok(partition.analyser != text::VERSION || partition.documents != rows || (rows > 0 && !indexed))
+pub(crate) fn is_stale(read: &ReadTx<'_>, id: &PartitionId) -> Result<bool, StoreError> {
+    let Some((analyser, documents)) = statistics(read, id)? else { return Ok(false) };
+    let key = values![&id.tenant, id.namespace.as_str()];
+    let count = |sql| read.query_one(sql, &key, |row| row.get::<i64>(0));
+    let rows = count("SELECT count(*) FROM memories WHERE tenant_id = ?1 AND namespace = ?2")?;
+    let any = |what: &str| {
+        let sql = format!("SELECT count(*) FROM (SELECT 1 FROM {what} LIMIT 1) AS found");
+        read.query_one(&sql, &key, |row| row.get::<i64>(0)).map(|found| found == 1)
+    };
+    let is_lost = any("memories WHERE tenant_id = ?1 AND namespace = ?2 AND indexed IN (1, 3)")?
+        && !any("memory_postings WHERE tenant_id = ?1 AND namespace = ?2")?;
+    Ok(analyser != text::VERSION || documents != rows || is_lost)
 }
 
 /// Builds the index anew from the rows. Gives the number of memories.
-pub(crate) fn rebuild(tx: &mut Tx<'_>, tenant: &TenantId) -> Result<u64, StoreError> {
-    const PAGE: i64 = 256;
-    tx.execute("DELETE FROM memory_postings WHERE tenant_id = ?1", &values![tenant])?;
+pub(crate) fn rebuild(tx: &mut Tx<'_>, id: &PartitionId) -> Result<u64, StoreError> {
+    const PAGE: i64 = 1024;
+    let key = values![&id.tenant, id.namespace.as_str()];
+    tx.execute("DELETE FROM memory_postings WHERE tenant_id = ?1 AND namespace = ?2", &key)?;
     let (mut after, mut documents, mut all_terms) = (0, 0_u64, 0_i64);
     loop {
-        let page: Vec<(i64, String)> = tx.query(
-            "SELECT seq, content FROM memories WHERE tenant_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
-            &values![tenant, after, PAGE],
-            |row| Ok((row.get(0)?, row.get(1)?)),
+        let page: Vec<(i64, String, u32)> = tx.query(
+            "SELECT seq, content, indexed FROM memories WHERE tenant_id = ?1 AND namespace = ?2 AND seq > ?3
+             ORDER BY seq LIMIT ?4",
+            &values![&id.tenant, id.namespace.as_str(), after, PAGE],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
         )?;
-        let Some((last, _)) = page.last() else { break };
+        let Some((last, ..)) = page.last() else { break };
         after = *last;
-        for (seq, content) in page {
+        documents += page.len() as u64;
+        let mut added: BTreeMap<(String, i64), Vec<u8>> = BTreeMap::new();
+        for (seq, content, indexed) in page {
+            if !crate::Index::from_stored(indexed).has_words() {
+                continue;
+            }
             let (terms, length) = counted(&content);
-            add(tx, tenant, seq, &terms, length)?;
-            documents += 1;
             all_terms += i64::from(length);
+            for (term, count) in terms {
+                let posting = Posting { offset: (seq % BLOCK) as u32, count, length };
+                posting.encode(added.entry((term, seq / BLOCK)).or_default());
+            }
+        }
+        for ((term, block), postings) in added {
+            append(tx, id, &term, block, postings)?;
         }
     }
     tx.execute(
-        "UPDATE memory_partitions SET analyser = ?2, documents = ?3, terms = ?4 WHERE tenant_id = ?1",
-        &values![tenant, text::VERSION, documents, all_terms],
+        "UPDATE memory_partitions SET analyser = ?3, documents = ?4, terms = ?5
+         WHERE tenant_id = ?1 AND namespace = ?2",
+        &values![&id.tenant, id.namespace.as_str(), text::VERSION, documents, all_terms],
     )?;
     Ok(documents)
 }
@@ -149,7 +182,6 @@ pub(crate) struct Scores {
 /// BM25 of every allowed memory that shares a term with the query.
 pub(crate) fn score(
     read: &ReadTx<'_>,
-    tenant: &TenantId,
     partition: &Partition,
     query: &[String],
     allowed: &Bits,
@@ -161,8 +193,8 @@ pub(crate) fn score(
     for term in distinct(query) {
         postings.clear();
         read.for_each(
-            "SELECT block, postings FROM memory_postings WHERE tenant_id = ?1 AND term = ?2",
-            &values![tenant, term],
+            "SELECT block, postings FROM memory_postings WHERE tenant_id = ?1 AND namespace = ?2 AND term = ?3",
+            &values![&partition.id.tenant, partition.id.namespace.as_str(), term],
             |row| {
                 let first = row.get::<i64>(0)? * BLOCK;
                 postings.extend(decode(row.bytes(1)?).map(|posting| (first + i64::from(posting.offset), posting)));

@@ -24,7 +24,10 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+mod access;
 mod bits;
+mod columns;
+mod edit;
 mod embed;
 mod error;
 mod filter;
@@ -32,21 +35,29 @@ mod fusion;
 mod indexer;
 mod item;
 mod keyword;
+mod list;
 pub mod measure;
 mod memory;
 pub mod minilm;
+mod namespace;
+mod query;
+mod rows;
 mod schema;
 mod search;
 mod text;
 mod vectors;
 
+pub use access::{Grantee, PartitionInfo};
+pub use edit::Edit;
 pub use embed::Embedder;
 pub use error::{EmbedError, MemoryError};
 pub use indexer::{Indexed, Indexer};
 pub use item::{
-    CONTENT_BYTES_MAX, Explain, HITS_MAX, Hit, Item, Kind, META_BYTES_MAX, Mode, NewMemory, Prepared, Query, Recall,
-    Source,
+    CONTENT_BYTES_MAX, Fact, Index, Item, Kind, META_BYTES_MAX, NewMemory, Prepared, Source, TAGS_MAX, Tier,
 };
+pub use list::{Page, Stats};
 pub use memory::Memory;
 pub use minilm::MiniLm;
+pub use namespace::Namespace;
+pub use query::{CONDITIONS_MAX, Condition, Explain, HITS_MAX, Hit, Mode, Op, Query, Recall, Tiers};
 pub use schema::MIGRATIONS;

@@ -1,19 +1,31 @@
 //! The handle through which memory is written and read: rows in the caller's transaction, one at a time by id.
 //!
-//! Searching is `search`'s and embedding `indexer`'s business. Invariant: a row and its keywords are written by one
-//! transaction, the caller's; reading never writes (invariant 9).
+//! Searching is `search`'s, changing `edit`'s and embedding `indexer`'s business. Invariant: a row and its keywords are
+//! written by one transaction, the caller's; reading never writes (invariant 9).
 
 use std::{path::PathBuf, sync::Arc};
 
-use longhaul_core::{MemoryId, Scope, TimeMs};
-use longhaul_store::{Place, ReadTx, Row, Store, StoreError, Tx, values};
+use longhaul_core::{MemoryId, Scope};
+use longhaul_store::{Place, ReadTx, Store, Tx, values};
 use tokio::sync::Notify;
 
-use crate::{Embedder, Item, Kind, MemoryError, NewMemory, Prepared, Source, keyword, schema, vectors::Cache};
+use crate::{
+    Embedder, Item, MemoryError, Namespace, NewMemory, Prepared,
+    access::{self, Numbers, Right},
+    columns::Shelf,
+    embed, keyword,
+    namespace::PartitionId,
+    rows::{self, COLUMNS},
+    vectors::Cache,
+};
 
-/// RAM for vectors of tenants that were searched lately: about 280,000 memories at 384 dimensions. A single tenant may
-/// take more.
-const CACHE_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// RAM for vectors of partitions that were searched lately: about 280,000 memories at 384 dimensions. A single partition
+/// may take more.
+const VECTOR_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// RAM for columns of partitions that were searched lately. A single partition may take more.
+const COLUMN_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Memories written by one transaction of [`Memory::insert_many`].
+const BATCH: usize = 1_000;
 
 /// Long-term memory over a store. Cheap to clone.
 #[derive(Clone)]
@@ -24,7 +36,8 @@ pub struct Memory {
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
-    pub(crate) cache: Cache,
+    pub(crate) columns: Shelf,
+    pub(crate) vectors: Cache,
     /// Rung when rows were written that have no vector yet.
     pub(crate) wake: Notify,
 }
@@ -33,53 +46,101 @@ impl Memory {
     /// Memory over a store opened with [`crate::MIGRATIONS`]. Without an embedder it is searched by words alone.
     #[must_use]
     pub fn new(store: Store, embedder: Option<Arc<dyn Embedder>>) -> Self {
-        let cache = Cache::new(CACHE_BYTES_MAX, index_dir(store.place()));
-        Self { shared: Arc::new(Shared { store, embedder, cache, wake: Notify::new() }) }
+        let vectors = Cache::new(VECTOR_BYTES_MAX, index_dir(store.place()));
+        let columns = Shelf::new(COLUMN_BYTES_MAX);
+        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, wake: Notify::new() }) }
     }
 
     /// Checks and writes one memory in the caller's transaction: found by its words from the commit on, by its meaning
     /// once it has been embedded.
     ///
     /// # Errors
-    /// Those of [`NewMemory::prepare`] and of the store.
+    /// Those of [`NewMemory::prepare`] and of [`Memory::insert_prepared`].
     pub fn insert(&self, tx: &mut Tx<'_>, scope: &Scope, memory: &NewMemory) -> Result<MemoryId, MemoryError> {
         let prepared = memory.clone().prepare()?;
-        Ok(self.insert_prepared(tx, scope, &prepared)?)
+        self.insert_prepared(tx, scope, &prepared)
     }
 
     /// Writes a memory that was checked before the transaction began, which keeps the transaction short.
     ///
     /// # Errors
-    /// Those of the store.
-    pub fn insert_prepared(&self, tx: &mut Tx<'_>, scope: &Scope, prepared: &Prepared) -> Result<MemoryId, StoreError> {
-        let id = MemoryId::from_body(&tx.ambient().ids.body());
-        let now = tx.now();
-        let seq = keyword::next_seq(tx, &scope.tenant, prepared.length)?;
-        let memory = &prepared.memory;
-        tx.execute(
-            "INSERT INTO memories (tenant_id, seq, memory_id, v, user_id, task_id, collection, kind, source, content,
-                                   meta, importance, created_at, expires_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-            &values![
-                &scope.tenant,
-                seq,
-                &id,
-                schema::ROW_VERSION,
-                &scope.user,
-                memory.task.as_ref(),
-                &memory.collection,
-                memory.kind.as_str(),
-                memory.source.as_str(),
-                &memory.content,
-                &prepared.meta,
-                memory.importance,
-                now,
-                memory.expires_at,
-            ],
-        )?;
-        keyword::add(tx, &scope.tenant, seq, &prepared.terms, prepared.length)?;
-        self.shared.wake.notify_one();
-        Ok(id)
+    /// [`MemoryError::NoAccess`], [`MemoryError::Frozen`], [`MemoryError::BadVector`]; those of the store.
+    pub fn insert_prepared(
+        &self,
+        tx: &mut Tx<'_>,
+        scope: &Scope,
+        prepared: &Prepared,
+    ) -> Result<MemoryId, MemoryError> {
+        let ids = self.insert_batch(tx, scope, &prepared.memory.namespace, &[prepared])?;
+        ids.into_iter().next().ok_or(MemoryError::Empty)
+    }
+
+    /// Writes memories that were checked before the transaction began, in order: many at once take far less time than
+    /// one by one. Their ids are given in the same order.
+    ///
+    /// # Errors
+    /// As [`Memory::insert_prepared`].
+    pub fn insert_all(
+        &self,
+        tx: &mut Tx<'_>,
+        scope: &Scope,
+        prepared: &[Prepared],
+    ) -> Result<Vec<MemoryId>, MemoryError> {
+        let mut ids = Vec::with_capacity(prepared.len());
+        for group in prepared.chunk_by(|a, b| a.memory.namespace == b.memory.namespace) {
+            let namespace = &group[0].memory.namespace;
+            ids.extend(self.insert_batch(tx, scope, namespace, &group.iter().collect::<Vec<_>>())?);
+        }
+        Ok(ids)
+    }
+
+    /// Writes memories of one namespace.
+    fn insert_batch(
+        &self,
+        tx: &mut Tx<'_>,
+        scope: &Scope,
+        namespace: &Namespace,
+        batch: &[&Prepared],
+    ) -> Result<Vec<MemoryId>, MemoryError> {
+        // Before anything is written, so that the caller's transaction stays usable.
+        let vectors: Vec<Option<Vec<f32>>> =
+            batch.iter().map(|prepared| self.given_vector(prepared)).collect::<Result<_, _>>()?;
+        let length = batch.iter().map(|prepared| u64::from(prepared.length)).sum();
+        let first = access::next(tx, scope, namespace, batch.len(), length)?;
+        let id = PartitionId::new(&scope.tenant, namespace);
+        let mut ids = Vec::with_capacity(batch.len());
+        for (offset, prepared) in (0..).zip(batch) {
+            let numbers = Numbers { seq: first.seq + offset, change: first.change + offset };
+            let memory_id = MemoryId::from_body(&tx.ambient().ids.body());
+            rows::insert(tx, &id, &scope.user, numbers, &memory_id, prepared)?;
+            ids.push(memory_id);
+        }
+        keyword::add(tx, &id, first.seq, batch)?;
+        if let Some(embedder) = &self.shared.embedder {
+            let given = (first.seq..).zip(&vectors);
+            let given: Vec<(i64, &[f32])> = given.filter_map(|(seq, vector)| Some((seq, vector.as_deref()?))).collect();
+            rows::keep_vectors(tx, &id, embedder.id(), &given)?;
+        }
+        if batch.iter().zip(&vectors).any(|(prepared, given)| prepared.memory.index.has_meaning() && given.is_none()) {
+            self.shared.wake.notify_one();
+        }
+        Ok(ids)
+    }
+
+    /// The vector that came with a memory, with length one.
+    fn given_vector(&self, prepared: &Prepared) -> Result<Option<Vec<f32>>, MemoryError> {
+        let Some(vector) = prepared.memory.vector.as_ref().filter(|_| prepared.memory.index.has_meaning()) else {
+            return Ok(None);
+        };
+        self.unit_vector(vector).map(Some)
+    }
+
+    /// A vector given from outside, with length one.
+    pub(crate) fn unit_vector(&self, vector: &[f32]) -> Result<Vec<f32>, MemoryError> {
+        let Some(embedder) = &self.shared.embedder else {
+            return Err(MemoryError::BadVector { problem: "no embedding model is configured".to_owned() });
+        };
+        embed::normalised(vector.to_vec(), embedder.dimensions()).map_err(|problem| MemoryError::BadVector { problem })
     }
 
     /// Checks and writes one memory in a transaction of its own.
@@ -89,10 +150,31 @@ impl Memory {
     pub async fn add(&self, scope: &Scope, memory: NewMemory) -> Result<MemoryId, MemoryError> {
         let prepared = memory.prepare()?;
         let (handle, scope) = (self.clone(), scope.clone());
-        self.shared.store.write(move |tx| Ok(handle.insert_prepared(tx, &scope, &prepared)?)).await
+        self.shared.store.write(move |tx| handle.insert_prepared(tx, &scope, &prepared)).await
     }
 
-    /// The memory of this id, unless it has expired or belongs to another tenant.
+    /// Checks all of these and writes them in transactions of their own, a thousand in each. Their ids are given in
+    /// order.
+    ///
+    /// # Errors
+    /// As [`Memory::insert`]. Nothing is written when one is refused by its check; after an error of the store, whole
+    /// transactions before it stay.
+    pub async fn insert_many(&self, scope: &Scope, memories: Vec<NewMemory>) -> Result<Vec<MemoryId>, MemoryError> {
+        let mut prepared: Vec<Prepared> = memories.into_iter().map(NewMemory::prepare).collect::<Result<_, _>>()?;
+        prepared.iter().try_for_each(|prepared| self.given_vector(prepared).map(drop))?;
+        let mut ids = Vec::with_capacity(prepared.len());
+        while !prepared.is_empty() {
+            let rest = prepared.split_off(prepared.len().min(BATCH));
+            let batch = std::mem::replace(&mut prepared, rest);
+            let (handle, scope) = (self.clone(), scope.clone());
+            let written = self.shared.store.write(move |tx| handle.insert_all(tx, &scope, &batch));
+            ids.extend(written.await?);
+        }
+        Ok(ids)
+    }
+
+    /// The memory of this id, unless it has expired, or belongs to another tenant or to a namespace that the user may not
+    /// read.
     ///
     /// # Errors
     /// Those of the store.
@@ -103,30 +185,24 @@ impl Memory {
                 "SELECT {COLUMNS} FROM memories
                  WHERE tenant_id = ?1 AND memory_id = ?2 AND (expires_at IS NULL OR expires_at > ?3)"
             );
-            Ok(read.query_optional(&sql, &values![&scope.tenant, &id, read.now()], item)?)
+            let item = read.query_optional(&sql, &values![&scope.tenant, &id, read.now()], rows::item)?;
+            let Some(item) = item else { return Ok(None) };
+            Ok(access::may(read, &scope, &item.namespace, Right::Read)?.then_some(item))
         };
         self.shared.store.read(by_id).await
     }
 
-    /// Removes a memory with its keywords and its vector, in the caller's transaction. Tells whether there was one.
+    /// Removes a memory with its keywords and its vector, in the caller's transaction. Tells whether there was one that
+    /// the user may write to.
     ///
     /// # Errors
     /// Those of the store.
-    pub fn forget(&self, tx: &mut Tx<'_>, scope: &Scope, id: &MemoryId) -> Result<bool, StoreError> {
-        let found: Option<(i64, String)> = tx.query_optional(
-            "SELECT seq, content FROM memories WHERE tenant_id = ?1 AND memory_id = ?2",
-            &values![&scope.tenant, id],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
-        let Some((seq, content)) = found else { return Ok(false) };
-        keyword::remove(tx, &scope.tenant, seq, &content)?;
-        for table in ["memory_vectors", "memories"] {
-            tx.execute(
-                &format!("DELETE FROM {table} WHERE tenant_id = ?1 AND seq = ?2"),
-                &values![&scope.tenant, seq],
-            )?;
+    pub fn forget(&self, tx: &mut Tx<'_>, scope: &Scope, id: &MemoryId) -> Result<bool, MemoryError> {
+        let Some(found) = rows::find(tx, &scope.tenant, id)? else { return Ok(false) };
+        if !access::may(tx, scope, &found.id.namespace, Right::Write)? {
+            return Ok(false);
         }
-        Ok(true)
+        Ok(rows::erase(tx, &found)?)
     }
 }
 
@@ -136,36 +212,4 @@ fn index_dir(place: &Place) -> Option<PathBuf> {
         Place::Folder(dir) | Place::Postgres { dir, .. } => Some(dir.join("indexes")),
         Place::Memory => None,
     }
-}
-
-/// The columns [`item`] reads, in its order.
-pub(crate) const COLUMNS: &str = "memory_id, collection, kind, source, content, meta, importance, user_id, task_id, \
-                                  created_at, expires_at";
-
-/// Reads one row of [`COLUMNS`].
-pub(crate) fn item(row: &Row<'_>) -> Result<Item, StoreError> {
-    let id: MemoryId = row.get(0)?;
-    let meta = serde_json::from_str(row.text(5)?).map_err(StoreError::record("memory", &id))?;
-    Ok(Item {
-        id,
-        collection: row.get(1)?,
-        kind: kind(row, 2)?,
-        source: row.text(3)?.parse::<Source>().map_err(|_| unreadable(3, "a source", row.text(3).unwrap_or("")))?,
-        content: row.get(4)?,
-        meta,
-        importance: row.get(6)?,
-        user: row.get(7)?,
-        task: row.get(8)?,
-        created_at: row.get::<TimeMs>(9)?,
-        expires_at: row.get(10)?,
-    })
-}
-
-pub(crate) fn kind(row: &Row<'_>, column: usize) -> Result<Kind, StoreError> {
-    let word = row.text(column)?;
-    word.parse().map_err(|_| unreadable(column, "a kind of memory", word))
-}
-
-fn unreadable(column: usize, expected: &'static str, found: &str) -> StoreError {
-    StoreError::Column { column, expected, found: found.chars().take(80).collect() }
 }

@@ -1,20 +1,25 @@
-//! One search: embed the query, filter, score both legs on one snapshot, fuse, and read the best rows.
+//! One search: embed the query, check access, filter, score both legs on one snapshot, fuse, and read the best rows.
 //!
 //! Invariants: retrieving never writes (invariant 9); nothing is scored that the filter did not let through; a row is
-//! only given out when the same snapshot finds it again under the same tenant.
+//! only given out when the same snapshot finds it again in the same partition.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{collections::BTreeMap, sync::RwLockReadGuard, time::Instant};
 
 use longhaul_core::{Scope, TimeMs};
 use longhaul_store::{ReadTx, StoreError, values};
 
 use crate::{
-    Explain, Hit, Kind, Memory, MemoryError, Mode, Query, Recall, embed,
+    Explain, Hit, Memory, MemoryError, Mode, Query, Recall,
+    access::{self, Partition},
+    bits::Bits,
+    columns::Columns,
+    embed,
     filter::Filter,
     fusion::{self, Scale},
-    item::{HITS_MAX, field},
+    item::field,
     keyword,
-    memory::{self, COLUMNS, Shared},
+    memory::Shared,
+    rows::{self, COLUMNS},
     text,
     vectors::Current,
 };
@@ -32,6 +37,14 @@ struct Search {
     vector: Option<Vec<f32>>,
 }
 
+/// One partition as the search's snapshot has it.
+struct Part<'a> {
+    partition: &'a Partition,
+    columns: RwLockReadGuard<'a, Columns>,
+    allowed: Bits,
+    vectors: Option<Current>,
+}
+
 /// What the legs say of one memory.
 #[derive(Debug, Clone, Copy, Default)]
 struct Legs {
@@ -39,39 +52,45 @@ struct Legs {
     cosine: Option<f32>,
 }
 
+/// A memory by the place of its partition among those searched, and its number.
+type Place = (usize, i64);
+
 struct Ranked {
     hits: Vec<Hit>,
     considered: usize,
     unembedded: usize,
+    notes: Vec<String>,
 }
 
 impl Memory {
-    /// The memories of the scope's tenant that answer the query best. Where the query cannot be embedded it is searched
-    /// by words alone, and the answer's mode says why.
+    /// The memories that answer the query best, of all the namespaces it names. Where the query cannot be embedded it is
+    /// searched by words alone, and the answer's mode says why.
     ///
     /// # Errors
-    /// [`MemoryError::Field`] for an empty text, a `k` out of range or a filter that is none; those of the store.
+    /// [`MemoryError::NoAccess`] when a namespace may not be read; [`MemoryError::Field`] for an empty text, a `k` out of
+    /// range or a filter that is none; [`MemoryError::UnknownField`]; [`MemoryError::BadVector`]; those of the store.
     pub async fn search(&self, scope: &Scope, query: &Query) -> Result<Recall, MemoryError> {
-        if query.text.trim().is_empty() {
+        if query.text.trim().is_empty() && query.vector.is_none() {
             return Err(field("query text", &query.text, "some words to search for"));
         }
-        if !(1..=HITS_MAX).contains(&query.k) {
-            return Err(field("k", &query.k.to_string(), "a number of hits from 1 to 200"));
-        }
-        let mut query = query.clone();
-        query.text = query.text.chars().take(QUERY_CHARS_MAX).collect();
+        query.checked_k()?;
+        let text: String = query.text.chars().take(QUERY_CHARS_MAX).collect();
+        let query = Query { text: String::new(), ..query.clone() };
 
         let started = Instant::now();
-        let (vector, mode) = self.embedded(&query.text).await;
+        let (vector, mode) = match &query.vector {
+            Some(vector) => (Some(self.unit_vector(vector)?), Mode::Hybrid),
+            None => self.embedded(&text).await,
+        };
         let embedded_us = micros(started);
 
         let started = Instant::now();
-        let search = Search { scope: scope.clone(), terms: text::terms(&query.text), query, vector };
+        let search = Search { scope: scope.clone(), terms: text::terms(&text), query, vector };
         let shared = self.shared.clone();
         let ranked = self.shared.store.read(move |read| search.run(read, &shared)).await?;
         let elapsed_us = micros(started);
-        let Ranked { hits, considered, unembedded } = ranked;
-        Ok(Recall { hits, mode, considered, unembedded, elapsed_us, embedded_us })
+        let Ranked { hits, considered, unembedded, notes } = ranked;
+        Ok(Recall { hits, mode, considered, unembedded, elapsed_us, embedded_us, notes })
     }
 
     async fn embedded(&self, text: &str) -> (Option<Vec<f32>>, Mode) {
@@ -95,82 +114,112 @@ fn micros(since: Instant) -> u64 {
 impl Search {
     fn run(&self, read: &ReadTx<'_>, shared: &Shared) -> Result<Ranked, MemoryError> {
         let now = read.now();
-        let filter = Filter::new(&self.scope, &self.query, now)?;
-        let tenant = &self.scope.tenant;
-        let Some(partition) = keyword::partition(read, tenant)? else {
-            return Ok(Ranked { hits: Vec::new(), considered: 0, unembedded: 0 });
-        };
-        let allowed = filter.run(read, partition.last_seq)?;
-        let scores = keyword::score(read, tenant, &partition, &self.terms, &allowed)?;
-        let vectors = self.vectors(read, shared)?;
-
-        let take = (self.query.k * 4).max(CANDIDATES_MIN);
-        let mut candidates: BTreeMap<i64, Legs> = BTreeMap::new();
-        let matching = scores.bm25.iter().zip(0..).filter(|(bm25, _)| **bm25 > 0.0);
-        for (bm25, seq) in best(matching.map(|(bm25, seq)| (*bm25, seq)).collect(), take) {
-            candidates.entry(seq).or_default().bm25 = bm25;
+        let filter = Filter::new(&self.query, now)?;
+        let partitions = access::readable(read, &self.scope, &self.query.namespaces)?;
+        // Everything is brought up to the snapshot before the first lock is held.
+        let mut held = Vec::with_capacity(partitions.len());
+        for partition in &partitions {
+            held.push((
+                shared.columns.current(read, &partition.id, partition.last_change)?,
+                self.vectors(read, shared, partition)?,
+            ));
         }
-        let unembedded = vectors.as_ref().map_or(allowed.len(), |(_, leg)| allowed.len() - leg.known(&allowed));
-        if let Some((vector, leg)) = &vectors {
-            for (cosine, seq) in leg.search(read, vector, &allowed, take)? {
-                let bm25 = scores.bm25.get(seq as usize).copied().unwrap_or(0.0);
-                candidates.entry(seq).or_insert(Legs { bm25, cosine: None }).cosine = Some(cosine);
+        let mut parts = Vec::with_capacity(partitions.len());
+        for (partition, (columns, vectors)) in partitions.iter().zip(&held) {
+            parts.push(Part {
+                partition,
+                columns: columns.columns(),
+                allowed: Bits::default(),
+                vectors: vectors.clone(),
+            });
+        }
+        filter.check_fields(&parts.iter().map(|part| &*part.columns).collect::<Vec<_>>())?;
+        for part in &mut parts {
+            part.allowed = filter.run(&part.columns);
+        }
+
+        let (candidates, scale) = self.candidates(read, &parts)?;
+        let considered = parts.iter().map(|part| part.allowed.len()).sum();
+        let known = parts.iter().map(|part| part.vectors.as_ref().map_or(0, |vectors| vectors.known(&part.allowed)));
+        let unembedded = considered - known.sum::<usize>();
+        let hits = self.hits(read, &parts, scale, &candidates, now)?;
+        Ok(Ranked { hits, considered, unembedded, notes: Vec::new() })
+    }
+
+    /// The best of each leg in all partitions, each with what both legs say of it.
+    fn candidates(&self, read: &ReadTx<'_>, parts: &[Part<'_>]) -> Result<(BTreeMap<Place, Legs>, Scale), StoreError> {
+        let take = (self.query.k * 4).max(CANDIDATES_MIN);
+        let mut candidates: BTreeMap<Place, Legs> = BTreeMap::new();
+        let mut bound = 0.0_f32;
+        for (index, part) in parts.iter().enumerate() {
+            let scores = keyword::score(read, part.partition, &self.terms, &part.allowed)?;
+            bound = bound.max(scores.bound);
+            let matching = scores.bm25.iter().zip(0..).filter(|(bm25, _)| **bm25 > 0.0);
+            for (bm25, seq) in best(matching.map(|(bm25, seq)| (*bm25, seq)).collect(), take) {
+                candidates.entry((index, seq)).or_default().bm25 = bm25;
             }
-            let by_words = candidates.iter().filter(|(_, legs)| legs.cosine.is_none());
-            let by_words: Vec<i64> = by_words.map(|(seq, _)| *seq).collect();
+            let (Some(vector), Some(leg)) = (&self.vector, &part.vectors) else { continue };
+            for (cosine, seq) in leg.search(read, vector, &part.allowed, take)? {
+                let bm25 = scores.bm25.get(seq as usize).copied().unwrap_or(0.0);
+                candidates.entry((index, seq)).or_insert(Legs { bm25, cosine: None }).cosine = Some(cosine);
+            }
+            let by_words = candidates.iter().filter(|((of, _), legs)| *of == index && legs.cosine.is_none());
+            let by_words: Vec<i64> = by_words.map(|((_, seq), _)| *seq).collect();
             for (seq, cosine) in leg.cosines(read, vector, &by_words)? {
-                if let Some(legs) = candidates.get_mut(&seq) {
+                if let Some(legs) = candidates.get_mut(&(index, seq)) {
                     legs.cosine = Some(cosine);
                 }
             }
         }
         let largest = |values: &mut dyn Iterator<Item = f32>| values.fold(0.0, f32::max);
         let bm25_best = largest(&mut candidates.values().map(|legs| legs.bm25));
-        let cosine_best = vectors.is_some().then(|| largest(&mut candidates.values().filter_map(|legs| legs.cosine)));
-        let scale = Scale::new(bm25_best, scores.bound, cosine_best);
-        let hits = self.hits(read, scale, &candidates, now)?;
-        Ok(Ranked { hits, considered: allowed.len(), unembedded })
+        let is_hybrid = self.vector.is_some();
+        let cosine_best = is_hybrid.then(|| largest(&mut candidates.values().filter_map(|legs| legs.cosine)));
+        Ok((candidates, Scale::new(bm25_best, bound, cosine_best)))
     }
 
-    /// The query's vector and what it is compared with; `None` when the query has none.
-    fn vectors(&self, read: &ReadTx<'_>, shared: &Shared) -> Result<Option<(&[f32], Current)>, StoreError> {
-        let (Some(vector), Some(embedder)) = (&self.vector, &shared.embedder) else { return Ok(None) };
-        let current = shared.cache.current(read, &self.scope.tenant, embedder.id(), embedder.dimensions())?;
-        Ok(Some((vector, current)))
+    /// What the query's vector is compared with in a partition; `None` when the query has none.
+    fn vectors(
+        &self,
+        read: &ReadTx<'_>,
+        shared: &Shared,
+        partition: &Partition,
+    ) -> Result<Option<Current>, StoreError> {
+        let (Some(_), Some(embedder)) = (&self.vector, &shared.embedder) else { return Ok(None) };
+        shared.vectors.current(read, &partition.id, embedder.id(), embedder.dimensions()).map(Some)
     }
 
     /// Weighs the candidates by importance and age, and reads the rows of the best.
     fn hits(
         &self,
         read: &ReadTx<'_>,
+        parts: &[Part<'_>],
         scale: Scale,
-        candidates: &BTreeMap<i64, Legs>,
+        candidates: &BTreeMap<Place, Legs>,
         now: TimeMs,
     ) -> Result<Vec<Hit>, StoreError> {
-        let tenant = &self.scope.tenant;
-        let mut scored: Vec<(f32, i64, Explain)> = Vec::with_capacity(candidates.len());
-        for (seq, legs) in candidates {
-            let found: Option<(f32, Kind, TimeMs)> = read.query_optional(
-                "SELECT importance, kind, created_at FROM memories WHERE tenant_id = ?1 AND seq = ?2",
-                &values![tenant, *seq],
-                |row| Ok((row.get(0)?, memory::kind(row, 1)?, row.get(2)?)),
-            )?;
-            if let Some((importance, kind, created)) = found {
-                let age_ms = now.0.saturating_sub(created.0);
-                let (score, explain) = fusion::score(scale, legs.bm25, legs.cosine, importance, kind, age_ms);
-                scored.push((score, *seq, explain));
-            }
+        let mut scored: Vec<(f32, Place, Explain)> = Vec::with_capacity(candidates.len());
+        for ((index, seq), legs) in candidates {
+            let columns = &parts[*index].columns;
+            let age_ms = now.0.saturating_sub(columns.happened_at(*seq).0);
+            let (importance, kind) = (columns.importance(*seq), columns.kind(*seq));
+            let (score, explain) = fusion::score(scale, legs.bm25, legs.cosine, importance, kind, age_ms);
+            scored.push((score, (*index, *seq), explain));
         }
         scored.retain(|(score, ..)| *score > 0.0);
         // Of equals the newer first, so that the order is always the same.
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
-        scored.truncate(self.query.k);
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.1.cmp(&a.1.1)).then(a.1.0.cmp(&b.1.0)));
 
-        let sql = format!("SELECT {COLUMNS} FROM memories WHERE tenant_id = ?1 AND seq = ?2");
-        let mut hits = Vec::with_capacity(scored.len());
-        for (score, seq, explain) in scored {
-            if let Some(item) = read.query_optional(&sql, &values![tenant, seq], memory::item)? {
+        let sql = format!("SELECT {COLUMNS} FROM memories WHERE tenant_id = ?1 AND namespace = ?2 AND seq = ?3");
+        let mut hits = Vec::with_capacity(self.query.k);
+        for (score, (index, seq), explain) in scored {
+            let id = &parts[index].partition.id;
+            let key = values![&id.tenant, id.namespace.as_str(), seq];
+            if let Some(item) = read.query_optional(&sql, &key, rows::item)? {
                 hits.push(Hit { item, score, explain });
+            }
+            if hits.len() == self.query.k {
+                break;
             }
         }
         Ok(hits)

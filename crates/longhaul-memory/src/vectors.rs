@@ -1,10 +1,10 @@
-//! The embedded vector engine: for each tenant, the nearest of its unit vectors to a query's.
+//! The embedded vector engine: for each partition of memory, the nearest of its unit vectors to a query's.
 //!
 //! Derived from `memory_vectors`: a partition remembers up to which number it has read, and every search first reads
 //! what came after, so writes of other processes are seen as well. A small partition is compared whole, by bytes; a large
 //! one has an index that a background thread builds (`builder`) and a file that spares the next process the work
 //! (`file`). Invariants: a vector of another model or of another length never gets in; what is given out was computed
-//! from the rows of the search's snapshot; beyond the bound in bytes the tenants not used for longest are dropped, and
+//! from the rows of the search's snapshot; beyond the bound in bytes the partitions not used for longest are dropped, and
 //! read again when they come back.
 
 mod builder;
@@ -26,10 +26,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use longhaul_core::TenantId;
 use longhaul_store::{ReadTx, StoreError, values};
 
-use crate::bits::Bits;
+use crate::{bits::Bits, namespace::PartitionId};
 
 pub(crate) use dot::dot;
 
@@ -37,7 +36,7 @@ use builder::{Builder, INDEX_MIN};
 pub(crate) use partition::Partition;
 use partition::State;
 
-/// The vectors of all tenants that were searched lately.
+/// The vectors of all partitions that were searched lately.
 #[derive(Debug)]
 pub(crate) struct Cache {
     tenants: Mutex<Tenants>,
@@ -47,7 +46,7 @@ pub(crate) struct Cache {
 
 #[derive(Debug, Default)]
 struct Tenants {
-    partitions: HashMap<(TenantId, String), (u64, Arc<Partition>)>,
+    partitions: HashMap<(PartitionId, String), (u64, Arc<Partition>)>,
     uses: u64,
 }
 
@@ -68,19 +67,19 @@ impl Cache {
         Self { tenants: Mutex::default(), bytes_max, builder: Builder::new(dir, index_min) }
     }
 
-    /// The tenant's vectors, with everything that the snapshot holds.
+    /// The partition's vectors, with everything that the snapshot holds.
     pub(crate) fn current(
         &self,
         read: &ReadTx<'_>,
-        tenant: &TenantId,
+        id: &PartitionId,
         embedder: &str,
         dimensions: usize,
     ) -> Result<Current, StoreError> {
-        let partition = self.of(tenant, embedder, dimensions);
+        let partition = self.of(id, embedder, dimensions);
         let (newest, last_seq): (i64, i64) = read
             .query_optional(
-                "SELECT last_vector_seq, last_seq FROM memory_partitions WHERE tenant_id = ?1",
-                &values![tenant],
+                "SELECT last_vector_seq, last_seq FROM memory_partitions WHERE tenant_id = ?1 AND namespace = ?2",
+                &values![&id.tenant, id.namespace.as_str()],
                 |row| Ok((row.get(0)?, row.get(1)?)),
             )?
             .unwrap_or((0, 0));
@@ -123,14 +122,14 @@ impl Cache {
         self.builder.is_idle()
     }
 
-    fn of(&self, tenant: &TenantId, embedder: &str, dimensions: usize) -> Arc<Partition> {
+    fn of(&self, id: &PartitionId, embedder: &str, dimensions: usize) -> Arc<Partition> {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         tenants.uses += 1;
         let now = tenants.uses;
         let (used, partition) = tenants
             .partitions
-            .entry((tenant.clone(), embedder.to_owned()))
-            .or_insert_with(|| (now, Arc::new(Partition::new(tenant.clone(), embedder, dimensions))));
+            .entry((id.clone(), embedder.to_owned()))
+            .or_insert_with(|| (now, Arc::new(Partition::new(id.clone(), embedder, dimensions))));
         *used = now;
         partition.clone()
     }

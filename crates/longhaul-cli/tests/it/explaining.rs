@@ -127,10 +127,10 @@ fn what_a_project_has_recorded_is_explained_from_the_homes_own_store() {
              INSERT INTO links VALUES ('tenant_default', 'verdict_1', 'shows', 'rec_1', 4000);
              INSERT INTO verdicts VALUES ('tenant_default', 'task_1', 'verdict_1', 'F01', 1, 'claim', 1, 'abc', 'def',
                  'hash', '{}', 5000, 1);
-             INSERT INTO memories (tenant_id, seq, memory_id, v, user_id, task_id, collection, kind, source, content,
-                 meta, importance, created_at)
-             VALUES ('tenant_default', 1, 'mem_1', 1, 'user_default', 'task_1', 'lessons', 'lesson', 'session 1',
-                 '豆腐 needs pressing', '{}', 0.5, 6000)",
+             INSERT INTO memories (tenant_id, namespace, seq, change_seq, memory_id, v, user_id, task_id, collection, kind,
+                 source, content, meta, tags, importance, pinned, indexed, created_at, happened_at)
+             VALUES ('tenant_default', 'main', 1, 1, 'mem_1', 2, 'user_default', 'task_1', 'lessons', 'lesson', 'session 1',
+                 '豆腐 needs pressing', '{}', '[]', 0.5, 0, 3, 6000, 6000)",
         )
         .unwrap();
     drop(database);

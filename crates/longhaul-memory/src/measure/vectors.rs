@@ -11,13 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use longhaul_core::{Ambient, Scope, TenantId};
+use longhaul_core::{Ambient, Scope};
 use longhaul_store::{Store, StoreSettings, Tx, values};
 
 use super::micros;
 use crate::{
-    MIGRATIONS, MemoryError,
+    MIGRATIONS, MemoryError, Namespace,
     bits::Bits,
+    namespace::PartitionId,
     vectors::{self, Cache},
 };
 
@@ -73,7 +74,7 @@ const EMBEDDER: &str = "measured";
 struct Bench {
     store: Store,
     cache: Arc<Cache>,
-    tenant: TenantId,
+    id: PartitionId,
     settings: VectorSettings,
 }
 
@@ -83,9 +84,9 @@ struct Bench {
 /// Those of the store.
 pub async fn vectors(dir: &Path, settings: VectorSettings) -> Result<VectorsMeasured, MemoryError> {
     let store = Store::open(StoreSettings::new(dir), Ambient::system(), &[MIGRATIONS]).await?;
-    let tenant = Scope::single_user().tenant;
+    let id = PartitionId::new(&Scope::single_user().tenant, &Namespace::default());
     let new_cache = || Arc::new(Cache::new(1 << 40, Some(dir.join("indexes"))));
-    let mut bench = Bench { store, cache: new_cache(), tenant, settings };
+    let mut bench = Bench { store, cache: new_cache(), id, settings };
     let count = bench.settings.vectors.len();
     let everything = Arc::new(of_every(count, 1));
     let truth = bench.truth(1);
@@ -146,10 +147,10 @@ pub async fn vectors(dir: &Path, settings: VectorSettings) -> Result<VectorsMeas
 impl Bench {
     /// Writes vectors under numbers from `first + 1` on.
     async fn insert(&self, first: usize, range: std::ops::Range<usize>, all: usize) -> Result<(), MemoryError> {
-        let (vectors, tenant) = (self.settings.vectors.clone(), self.tenant.clone());
+        let (vectors, id) = (self.settings.vectors.clone(), self.id.clone());
         let insert = move |tx: &mut Tx<'_>| {
             for (seq, index) in (first + 1..).zip(range) {
-                put(tx, &tenant, seq, &vectors[index % all])?;
+                put(tx, &id, seq, &vectors[index % all])?;
             }
             Ok::<_, MemoryError>(())
         };
@@ -158,7 +159,7 @@ impl Bench {
 
     /// 1,000 single writes a second until told to stop; gives the rate that was reached.
     fn writer(&self, first: usize, stop: Arc<AtomicBool>) -> impl Future<Output = Result<u64, MemoryError>> + use<> {
-        let (vectors, tenant, store) = (self.settings.vectors.clone(), self.tenant.clone(), self.store.clone());
+        let (vectors, id, store) = (self.settings.vectors.clone(), self.id.clone(), self.store.clone());
         async move {
             let started = Instant::now();
             let mut ticks = tokio::time::interval(Duration::from_millis(10));
@@ -166,9 +167,9 @@ impl Bench {
             while !stop.load(Ordering::Relaxed) {
                 ticks.tick().await;
                 for _ in 0..10 {
-                    let (vectors, tenant) = (vectors.clone(), tenant.clone());
+                    let (vectors, id) = (vectors.clone(), id.clone());
                     let vector =
-                        move |tx: &mut Tx<'_>| put(tx, &tenant, first + written + 1, &vectors[written % vectors.len()]);
+                        move |tx: &mut Tx<'_>| put(tx, &id, first + written + 1, &vectors[written % vectors.len()]);
                     store.write(vector).await?;
                     written += 1;
                 }
@@ -178,11 +179,11 @@ impl Bench {
     }
 
     async fn search(&self, query: usize, allowed: Arc<Bits>) -> Result<Vec<(f32, i64)>, MemoryError> {
-        let (cache, tenant, settings) = (self.cache.clone(), self.tenant.clone(), self.settings.clone());
+        let (cache, id, settings) = (self.cache.clone(), self.id.clone(), self.settings.clone());
         self.store
             .read(move |read| {
                 let query = &settings.queries[query];
-                let current = cache.current(read, &tenant, EMBEDDER, query.len())?;
+                let current = cache.current(read, &id, EMBEDDER, query.len())?;
                 Ok(current.search(read, query, &allowed, settings.k)?)
             })
             .await
@@ -224,16 +225,19 @@ impl Bench {
     }
 }
 
-fn put(tx: &mut Tx<'_>, tenant: &TenantId, seq: usize, vector: &[f32]) -> Result<(), MemoryError> {
+fn put(tx: &mut Tx<'_>, id: &PartitionId, seq: usize, vector: &[f32]) -> Result<(), MemoryError> {
     tx.execute(
-        "INSERT INTO memory_partitions (tenant_id, last_seq, last_vector_seq, analyser, documents, terms)
-         VALUES (?1, ?2, ?2, 0, 0, 0)
-         ON CONFLICT (tenant_id) DO UPDATE SET last_seq = excluded.last_seq, last_vector_seq = excluded.last_vector_seq",
-        &values![tenant, seq],
+        "INSERT INTO memory_partitions (tenant_id, namespace, owner, purpose, frozen, last_seq, last_change,
+                                        last_vector_seq, analyser, documents, terms, created_at)
+         VALUES (?1, ?2, 'user_1', 'memory', 0, ?3, 0, ?3, 0, 0, 0, 0)
+         ON CONFLICT (tenant_id, namespace)
+         DO UPDATE SET last_seq = excluded.last_seq, last_vector_seq = excluded.last_vector_seq",
+        &values![&id.tenant, id.namespace.as_str(), seq],
     )?;
     tx.execute(
-        "INSERT INTO memory_vectors (tenant_id, seq, embedder, vector_seq, vector) VALUES (?1, ?2, ?3, ?2, ?4)",
-        &values![tenant, seq, EMBEDDER, vectors::encode(vector)],
+        "INSERT INTO memory_vectors (tenant_id, namespace, seq, embedder, vector_seq, vector)
+         VALUES (?1, ?2, ?3, ?4, ?3, ?5)",
+        &values![&id.tenant, id.namespace.as_str(), seq, EMBEDDER, vectors::encode(vector)],
     )?;
     Ok(())
 }

@@ -142,7 +142,7 @@ impl Shared {
                 // A panic must not leave the queue believing that the thread runs.
                 let work = std::panic::AssertUnwindSafe(|| self.work(&partition));
                 if std::panic::catch_unwind(work).is_err() {
-                    tracing::error!(tenant = %partition.tenant, "building the vector index failed");
+                    tracing::error!(partition = %partition.id, "building the vector index failed");
                 }
             }
         }

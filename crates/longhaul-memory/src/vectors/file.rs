@@ -15,7 +15,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use longhaul_core::TenantId;
+use crate::namespace::PartitionId;
 
 use super::{
     centres::Centres,
@@ -26,7 +26,7 @@ use super::{
 };
 
 const MAGIC: &[u8; 8] = b"lhvector";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEAD_BYTES_MAX: u32 = 64 * 1024;
 const DIGEST_BYTES: u64 = 32;
 
@@ -35,6 +35,7 @@ struct Head {
     version: u32,
     rotation: u32,
     tenant: String,
+    namespace: String,
     embedder: String,
     dimensions: usize,
     /// All rows up to this `vector_seq` are in.
@@ -54,9 +55,9 @@ impl Head {
     }
 }
 
-/// Where a tenant's file is. The name is a digest, since a tenant's id may hold anything.
-fn path(dir: &Path, tenant: &TenantId) -> PathBuf {
-    dir.join(format!("{}.vectors", &hex::encode(Sha256::digest(tenant.to_string()))[..32]))
+/// Where a partition's file is. The name is a digest, since a tenant's id may hold anything.
+fn path(dir: &Path, id: &PartitionId) -> PathBuf {
+    dir.join(format!("{}.vectors", &hex::encode(Sha256::digest(id.to_string()))[..32]))
 }
 
 /// Writes the partition's file, if it has an index.
@@ -69,7 +70,8 @@ pub(super) fn save(dir: &Path, partition: &Partition) -> io::Result<()> {
     let head = Head {
         version: VERSION,
         rotation: ROTATION,
-        tenant: partition.tenant.to_string(),
+        tenant: partition.id.tenant.to_string(),
+        namespace: partition.id.namespace.to_string(),
         embedder: partition.embedder.clone(),
         dimensions: partition.rotation.dimensions(),
         read_to,
@@ -78,7 +80,7 @@ pub(super) fn save(dir: &Path, partition: &Partition) -> io::Result<()> {
         trained: trained as u64,
     };
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let path = path(dir, &partition.tenant);
+    let path = path(dir, &partition.id);
     let new = path.with_extension("new");
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&new)?;
     if file.try_lock().is_err() {
@@ -128,7 +130,7 @@ fn write_bytes(out: &mut impl Write, bytes: &[i8]) -> io::Result<()> {
 /// # Errors
 /// When the file is not one that can be used: [`io::ErrorKind::InvalidData`] with the reason, or the system's answer.
 pub(super) fn load(dir: &Path, partition: &Partition, newest: i64, last_seq: i64) -> io::Result<Option<State>> {
-    let file = match File::open(path(dir, &partition.tenant)) {
+    let file = match File::open(path(dir, &partition.id)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -148,7 +150,8 @@ pub(super) fn load(dir: &Path, partition: &Partition, newest: i64, last_seq: i64
     let expected = Head {
         version: VERSION,
         rotation: ROTATION,
-        tenant: partition.tenant.to_string(),
+        tenant: partition.id.tenant.to_string(),
+        namespace: partition.id.namespace.to_string(),
         embedder: partition.embedder.clone(),
         dimensions: partition.rotation.dimensions(),
         ..head.clone()

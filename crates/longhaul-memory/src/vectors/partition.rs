@@ -1,4 +1,4 @@
-//! The vectors of one tenant: read from the rows, searched, and checked against the rows again.
+//! The vectors of one partition: read from the rows, searched, and checked against the rows again.
 //!
 //! What a search gives out was computed from the rows of its own snapshot, in full precision; bytes and sketches only
 //! choose the candidates. So a deleted or replaced vector is never given out, whoever deleted it.
@@ -10,10 +10,9 @@ use std::{
     sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
-use longhaul_core::TenantId;
 use longhaul_store::{ReadTx, StoreError, Value, values};
 
-use crate::bits::Bits;
+use crate::{bits::Bits, namespace::PartitionId};
 
 use super::{
     decoded,
@@ -34,10 +33,10 @@ const SPARE: usize = 16;
 /// Vectors read by one statement.
 const ROWS: usize = 32;
 
-/// One tenant's vectors of one model.
+/// One partition's vectors of one model.
 #[derive(Debug)]
 pub(crate) struct Partition {
-    pub(super) tenant: TenantId,
+    pub(super) id: PartitionId,
     pub(super) embedder: String,
     pub(super) rotation: Rotation,
     state: RwLock<State>,
@@ -59,11 +58,11 @@ pub(super) struct State {
 }
 
 impl Partition {
-    pub(super) fn new(tenant: TenantId, embedder: &str, dimensions: usize) -> Self {
+    pub(super) fn new(id: PartitionId, embedder: &str, dimensions: usize) -> Self {
         let rotation = Rotation::new(dimensions);
         let slots = Slots::new(rotation.width());
         Self {
-            tenant,
+            id,
             embedder: embedder.to_owned(),
             rotation,
             state: RwLock::new(State { slots, lists: None, read_to: 0, trained: 0, saved_to: 0 }),
@@ -102,8 +101,9 @@ impl Partition {
         let mut page: Vec<(i64, Code)> = Vec::new();
         read.for_each(
             "SELECT seq, vector, vector_seq FROM memory_vectors
-             WHERE tenant_id = ?1 AND embedder = ?2 AND vector_seq > ?3 AND vector_seq <= ?4 ORDER BY vector_seq",
-            &values![&self.tenant, &self.embedder, known, newest],
+             WHERE tenant_id = ?1 AND namespace = ?2 AND embedder = ?3 AND vector_seq > ?4 AND vector_seq <= ?5
+             ORDER BY vector_seq",
+            &values![&self.id.tenant, self.id.namespace.as_str(), &self.embedder, known, newest],
             |row| {
                 let seq = row.get(0)?;
                 match decoded(row.bytes(1)?, self.rotation.dimensions()) {
@@ -123,8 +123,9 @@ impl Partition {
     /// Whether a loaded state fits the rows: no row is new among those it covers, and a sample has the same vectors.
     /// Rows that were deleted since are taken out.
     pub(super) fn fits(&self, read: &ReadTx<'_>, state: &mut State) -> Result<bool, StoreError> {
-        let covered = "FROM memory_vectors WHERE tenant_id = ?1 AND embedder = ?2 AND vector_seq <= ?3";
-        let params = values![&self.tenant, &self.embedder, state.read_to];
+        let covered =
+            "FROM memory_vectors WHERE tenant_id = ?1 AND namespace = ?2 AND embedder = ?3 AND vector_seq <= ?4";
+        let params = values![&self.id.tenant, self.id.namespace.as_str(), &self.embedder, state.read_to];
         let rows: i64 = read.query_one(&format!("SELECT count(*) {covered}"), &params, |row| row.get(0))?;
         if rows as usize != state.slots.live() {
             let there: HashSet<i64> =
@@ -142,10 +143,10 @@ impl Partition {
         let spread = (0..ROWS).map(|part| part * slots.len() / ROWS);
         for slot in newest.chain(spread) {
             let Some(seq) = slots.seq(slot) else { continue };
-            let sql = "SELECT vector FROM memory_vectors WHERE tenant_id = ?1 AND embedder = ?2 AND seq = ?3";
-            let found = read.query_optional(sql, &values![&self.tenant, &self.embedder, seq], |row| {
-                Ok(decoded(row.bytes(0)?, self.rotation.dimensions()))
-            })?;
+            let sql = "SELECT vector FROM memory_vectors
+                WHERE tenant_id = ?1 AND namespace = ?2 AND seq = ?3 AND embedder = ?4";
+            let key = values![&self.id.tenant, self.id.namespace.as_str(), seq, &self.embedder];
+            let found = read.query_optional(sql, &key, |row| Ok(decoded(row.bytes(0)?, self.rotation.dimensions())))?;
             let (bytes, scale) = slots.code(slot);
             if found.flatten().map(|vector| self.rotation.code(&vector)) != Some(Code { bytes: bytes.to_vec(), scale })
             {
@@ -202,18 +203,19 @@ impl Partition {
         query: &[f32],
         seqs: &[i64],
     ) -> Result<HashMap<i64, f32>, StoreError> {
-        let places: Vec<String> = (2..2 + ROWS).map(|place| format!("?{place}")).collect();
+        let places: Vec<String> = (3..3 + ROWS).map(|place| format!("?{place}")).collect();
         // The embedder is compared here: as a condition it would lead the database to its index of all vectors.
         let sql = format!(
-            "SELECT seq, vector, embedder FROM memory_vectors WHERE tenant_id = ?1 AND seq IN ({})",
+            "SELECT seq, vector, embedder FROM memory_vectors
+             WHERE tenant_id = ?1 AND namespace = ?2 AND seq IN ({})",
             places.join(", ")
         );
         let mut cosines = HashMap::with_capacity(seqs.len());
         for group in seqs.chunks(ROWS) {
-            let mut params: Vec<Value> = values![&self.tenant].into();
+            let mut params: Vec<Value> = values![&self.id.tenant, self.id.namespace.as_str()].into();
             params.extend(group.iter().map(|seq| Value::from(*seq)));
             // One statement for every number of rows; no memory has this number.
-            params.resize(1 + ROWS, Value::from(-1_i64));
+            params.resize(2 + ROWS, Value::from(-1_i64));
             read.for_each(&sql, &params, |row| {
                 if row.text(2)? == self.embedder
                     && let Some(vector) = decoded(row.bytes(1)?, self.rotation.dimensions())

@@ -9,13 +9,13 @@ use std::{
     },
 };
 
-use longhaul_core::{Ambient, Rng, Scope, SeededRng, TenantId};
+use longhaul_core::{Ambient, Rng, Scope, SeededRng};
 use longhaul_store::{ReadTx, Store, StoreError, StoreSettings, Tx, values};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::{Cache, Current, dot, encode};
-use crate::{MIGRATIONS, bits::Bits};
+use crate::{MIGRATIONS, Namespace, bits::Bits, namespace::PartitionId};
 
 const EMBEDDER: &str = "test";
 /// Vectors from which on these tests have an index.
@@ -23,7 +23,7 @@ const INDEX_MIN: usize = 300;
 
 struct Place {
     store: Store,
-    tenant: TenantId,
+    id: PartitionId,
     folder: TempDir,
     rng: SeededRng,
     dimensions: usize,
@@ -33,7 +33,13 @@ impl Place {
     async fn new(dimensions: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreSettings::new(folder.path()), Ambient::system(), &[MIGRATIONS]).await.unwrap();
-        Self { store, tenant: Scope::single_user().tenant, folder, rng: SeededRng::new(5), dimensions }
+        Self {
+            store,
+            id: PartitionId::new(&Scope::single_user().tenant, &Namespace::default()),
+            folder,
+            rng: SeededRng::new(5),
+            dimensions,
+        }
     }
 
     fn cache(&self) -> Arc<Cache> {
@@ -61,10 +67,9 @@ impl Place {
     /// Gives memories `from` to `until` new vectors.
     async fn put(&self, from: i64, until: i64) {
         let vectors: Vec<Vec<f32>> = (from..until).map(|_| self.vector()).collect();
-        let tenant = self.tenant.clone();
-        let put = move |tx: &mut Tx<'_>| {
-            (from..until).zip(&vectors).try_for_each(|(seq, vector)| put(tx, &tenant, seq, vector))
-        };
+        let id = self.id.clone();
+        let put =
+            move |tx: &mut Tx<'_>| (from..until).zip(&vectors).try_for_each(|(seq, vector)| put(tx, &id, seq, vector));
         self.store.write(put).await.unwrap();
     }
 
@@ -77,8 +82,8 @@ impl Place {
         cache: &Arc<Cache>,
         f: impl FnOnce(&ReadTx<'_>, &Current) -> Result<T, StoreError> + Send + 'static,
     ) -> T {
-        let (cache, tenant, dimensions) = (cache.clone(), self.tenant.clone(), self.dimensions);
-        self.store.read(move |read| f(read, &cache.current(read, &tenant, EMBEDDER, dimensions)?)).await.unwrap()
+        let (cache, id, dimensions) = (cache.clone(), self.id.clone(), self.dimensions);
+        self.store.read(move |read| f(read, &cache.current(read, &id, EMBEDDER, dimensions)?)).await.unwrap()
     }
 
     /// Searches, and checks every cosine and the share of the true nearest.
@@ -89,10 +94,10 @@ impl Place {
         allowed: impl Fn(i64) -> bool + Send + 'static,
         recall: f64,
     ) {
-        let tenant = self.tenant.clone();
+        let id = self.id.clone();
         let (found, expected) = self
             .read(cache, move |read, current| {
-                let all = rows(read, &tenant)?;
+                let all = rows(read, &id)?;
                 let mut bits = Bits::up_to(all.last().map_or(0, |(seq, _)| *seq) + 9);
                 all.iter().filter(|(seq, _)| allowed(*seq)).for_each(|(seq, _)| bits.add(*seq));
                 let mut expected: Vec<(f32, i64)> = all
@@ -124,24 +129,28 @@ impl Place {
     }
 }
 
-fn put(tx: &mut Tx<'_>, tenant: &TenantId, seq: i64, vector: &[f32]) -> Result<(), StoreError> {
+fn put(tx: &mut Tx<'_>, id: &PartitionId, seq: i64, vector: &[f32]) -> Result<(), StoreError> {
     tx.execute(
-        "INSERT INTO memory_partitions (tenant_id, last_seq, last_vector_seq, analyser, documents, terms)
-         VALUES (?1, ?2, 1, 0, 0, 0) ON CONFLICT (tenant_id) DO UPDATE SET
+        "INSERT INTO memory_partitions (tenant_id, namespace, owner, purpose, frozen, last_seq, last_change,
+                                        last_vector_seq, analyser, documents, terms, created_at)
+         VALUES (?1, ?2, 'user_1', 'memory', 0, ?3, 0, 1, 0, 0, 0, 0) ON CONFLICT (tenant_id, namespace) DO UPDATE SET
          last_seq = max(last_seq, excluded.last_seq), last_vector_seq = last_vector_seq + 1",
-        &values![tenant, seq],
+        &values![&id.tenant, id.namespace.as_str(), seq],
     )?;
     tx.execute(
-        "INSERT INTO memory_vectors (tenant_id, seq, embedder, vector_seq, vector)
-         SELECT tenant_id, ?2, ?3, last_vector_seq, ?4 FROM memory_partitions WHERE tenant_id = ?1
-         ON CONFLICT (tenant_id, seq) DO UPDATE SET vector_seq = excluded.vector_seq, vector = excluded.vector",
-        &values![tenant, seq, EMBEDDER, encode(vector)],
+        "INSERT INTO memory_vectors (tenant_id, namespace, seq, embedder, vector_seq, vector)
+         SELECT tenant_id, namespace, ?3, ?4, last_vector_seq, ?5 FROM memory_partitions
+         WHERE tenant_id = ?1 AND namespace = ?2
+         ON CONFLICT (tenant_id, namespace, seq, embedder)
+         DO UPDATE SET vector_seq = excluded.vector_seq, vector = excluded.vector",
+        &values![&id.tenant, id.namespace.as_str(), seq, EMBEDDER, encode(vector)],
     )?;
     Ok(())
 }
 
-fn rows(read: &ReadTx<'_>, tenant: &TenantId) -> Result<Vec<(i64, Vec<f32>)>, StoreError> {
-    read.query("SELECT seq, vector FROM memory_vectors WHERE tenant_id = ?1 ORDER BY seq", &values![tenant], |row| {
+fn rows(read: &ReadTx<'_>, id: &PartitionId) -> Result<Vec<(i64, Vec<f32>)>, StoreError> {
+    let sql = "SELECT seq, vector FROM memory_vectors WHERE tenant_id = ?1 AND namespace = ?2 ORDER BY seq";
+    read.query(sql, &values![&id.tenant, id.namespace.as_str()], |row| {
         let values = row.bytes(1)?.chunks_exact(4);
         Ok((row.get(0)?, values.map(|value| f32::from_le_bytes([value[0], value[1], value[2], value[3]])).collect()))
     })
@@ -150,13 +159,13 @@ fn rows(read: &ReadTx<'_>, tenant: &TenantId) -> Result<Vec<(i64, Vec<f32>)>, St
 #[tokio::test]
 async fn a_vector_of_another_length_or_with_nan_stays_out() {
     let place = Place::new(2).await;
-    let tenant = place.tenant.clone();
+    let id = place.id.clone();
     let damaged = move |tx: &mut Tx<'_>| {
-        put(tx, &tenant, 1, &[1.0, 0.0])?;
-        put(tx, &tenant, 2, &[1.0])?;
-        put(tx, &tenant, 3, &[f32::NAN, 1.0])?;
-        put(tx, &tenant, 4, &[f32::INFINITY, 1.0])?;
-        put(tx, &tenant, 1, &[0.0, 1.0])
+        put(tx, &id, 1, &[1.0, 0.0])?;
+        put(tx, &id, 2, &[1.0])?;
+        put(tx, &id, 3, &[f32::NAN, 1.0])?;
+        put(tx, &id, 4, &[f32::INFINITY, 1.0])?;
+        put(tx, &id, 1, &[0.0, 1.0])
     };
     place.store.write(damaged).await.unwrap();
     let found = place
@@ -221,9 +230,9 @@ proptest! {
 impl Place {
     /// As [`Place::check`], but without counting what is known: rows that were deleted are known until they are met.
     async fn found(&self, cache: &Arc<Cache>, query: Vec<f32>, allowed: impl Fn(i64) -> bool + Send + 'static) {
-        let tenant = self.tenant.clone();
+        let id = self.id.clone();
         self.read(cache, move |read, current| {
-            let all = rows(read, &tenant)?;
+            let all = rows(read, &id)?;
             let mut bits = Bits::up_to(2000);
             // Deleted ones as well: it is for the engine to notice.
             (1..2000).filter(|seq| allowed(*seq)).for_each(|seq| bits.add(seq));
@@ -347,12 +356,12 @@ async fn searches_beside_writers_find_everything_committed_before_them() {
                     tokio::task::yield_now().await;
                     continue;
                 }
-                let tenant = place.tenant.clone();
+                let id = place.id.clone();
                 let found = place.read(&cache, move |read, current| {
                     // The newest vector is searched for, and nothing is nearer to it than itself.
-                    let sql = "SELECT vector FROM memory_vectors WHERE tenant_id = ?1 AND seq = ?2";
-                    let bytes: Vec<u8> =
-                        read.query_one(sql, &values![&tenant, newest], |row| Ok(row.bytes(0)?.to_vec()))?;
+                    let sql = "SELECT vector FROM memory_vectors WHERE tenant_id = ?1 AND namespace = ?2 AND seq = ?3";
+                    let key = values![&id.tenant, id.namespace.as_str(), newest];
+                    let bytes: Vec<u8> = read.query_one(sql, &key, |row| Ok(row.bytes(0)?.to_vec()))?;
                     let query = super::decoded(&bytes, 64).unwrap();
                     let mut allowed = Bits::up_to(newest);
                     (1..=newest).for_each(|seq| allowed.add(seq));

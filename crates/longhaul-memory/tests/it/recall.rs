@@ -1,7 +1,7 @@
 //! What is found, in which order, and why.
 
 use longhaul_core::TimeMs;
-use longhaul_memory::{Kind, MemoryError, Mode, NewMemory, Query, Source};
+use longhaul_memory::{Condition, Kind, MemoryError, Mode, NewMemory, Op, Query, Source};
 use serde_json::json;
 
 use crate::place::{Place, contents, note};
@@ -104,7 +104,7 @@ async fn every_filter_narrows() {
 
     let all = Query::new("login", 10);
     let late = Some(TimeMs(1_800_000_000_000 + 86_400_000));
-    let meta = |meta: serde_json::Value| meta.as_object().unwrap().clone();
+    let is = |field: &str, op: Op, value: serde_json::Value| vec![Condition { field: field.into(), op, value }];
     let cases = [
         (all.clone(), 2),
         (Query { collections: vec!["commits".into()], ..all.clone() }, 1),
@@ -118,21 +118,32 @@ async fn every_filter_narrows() {
         (Query { user: Some("user_other".parse().unwrap()), ..all.clone() }, 0),
         (Query { since: late, ..all.clone() }, 1),
         (Query { until: late, ..all.clone() }, 1),
-        (Query { meta: meta(json!({"feature": "F07"})), ..all.clone() }, 1),
-        (Query { meta: meta(json!({"feature": "F08"})), ..all.clone() }, 0),
-        (Query { meta: meta(json!({"tries": 2, "ratio": 0.5, "passed": true})), ..all.clone() }, 1),
-        (Query { meta: meta(json!({"tries": 3})), ..all.clone() }, 0),
-        (Query { meta: meta(json!({"a.b[0]": "x"})), ..all.clone() }, 0),
+        (Query { filter: is("feature", Op::Eq, json!("F07")), ..all.clone() }, 1),
+        (Query { filter: is("feature", Op::Eq, json!("F08")), ..all.clone() }, 0),
+        (Query { filter: is("feature", Op::Ne, json!("F08")), ..all.clone() }, 2),
+        (Query { filter: is("feature", Op::Exists, json!(false)), ..all.clone() }, 1),
+        (Query { filter: is("feature", Op::Ge, json!("F07")), ..all.clone() }, 1),
+        (Query { filter: is("feature", Op::Lt, json!(9)), ..all.clone() }, 0),
+        (Query { filter: is("tries", Op::Eq, json!(2.0)), ..all.clone() }, 1),
+        (Query { filter: is("tries", Op::Eq, json!("2")), ..all.clone() }, 0),
+        (Query { filter: is("tries", Op::In, json!([1, 2, 3])), ..all.clone() }, 1),
+        (Query { filter: is("tries", Op::Le, json!(1.5)), ..all.clone() }, 0),
+        (Query { filter: is("ratio", Op::Gt, json!(0)), ..all.clone() }, 1),
+        (Query { filter: is("passed", Op::Eq, json!(true)), ..all.clone() }, 1),
+        (Query { filter: is("passed", Op::Eq, json!(1)), ..all.clone() }, 0),
     ];
     for (query, expected) in cases {
         let recall = place.memory.search(&place.scope, &query).await.unwrap();
         assert_eq!((recall.hits.len(), recall.considered), (expected, expected), "{query:?}");
     }
-    for wrong in [json!({"a\"b": 1}), json!({"list": [1]}), json!({"nothing": null})] {
-        let query = Query { meta: meta(wrong.clone()), ..all.clone() };
+    for (op, wrong) in [(Op::Eq, json!([1])), (Op::Lt, json!(null)), (Op::In, json!(1)), (Op::Exists, json!(1))] {
+        let query = Query { filter: is("tries", op, wrong.clone()), ..all.clone() };
         let refused = place.memory.search(&place.scope, &query).await;
         assert!(matches!(refused, Err(MemoryError::Field { .. })), "{wrong} was accepted");
     }
+    let unknown = Query { filter: is("feture", Op::Eq, json!("F07")), ..all };
+    let refused = place.memory.search(&place.scope, &unknown).await.unwrap_err().to_string();
+    assert_eq!(refused, "no memory has the field `feture`; the fields known here are: feature, passed, ratio, tries");
 }
 
 #[tokio::test]
