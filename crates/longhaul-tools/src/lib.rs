@@ -23,12 +23,13 @@
 
 pub mod browser;
 pub mod files;
+pub mod mcp;
 mod registry;
 pub mod sandbox;
 mod schema;
 mod shell;
 
 pub use registry::{
-    Attachment, RegistryError, TOOL_ARGUMENTS_BYTES_MAX, TOOL_TEXT_BYTES_MAX, Tool, ToolOutput, ToolRegistry,
+    Attachment, RegistryError, TOOL_ARGUMENTS_BYTES_MAX, TOOL_TEXT_BYTES_MAX, Tool, ToolHints, ToolOutput, ToolRegistry,
 };
 pub use shell::{AppSlot, ShellLimits, ShellTool};

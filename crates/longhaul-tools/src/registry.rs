@@ -26,8 +26,56 @@ pub trait Tool: Send + Sync {
     /// Whether a call may change files of the project, so that whoever guards files must look afterwards.
     fn changes_work_tree(&self) -> bool;
 
+    /// What a client may tell its user about the tool before it is called. The cautious answer unless a tool says more.
+    fn hints(&self) -> ToolHints {
+        ToolHints::default()
+    }
+
     /// Carries out one call. The arguments have passed the check against [`Tool::spec`].
     async fn call(&self, arguments: Value) -> ToolOutput;
+}
+
+/// What a call of a tool may do, for clients that ask their user by it. Hints for showing; no policy rests on them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolHints {
+    /// A few words for people, where the name is not enough.
+    pub title: Option<String>,
+    /// A call changes nothing.
+    pub read_only: bool,
+    /// A call may remove or overwrite something.
+    pub destructive: bool,
+    /// The same call again changes nothing more.
+    pub idempotent: bool,
+    /// A call reaches systems outside this machine.
+    pub open_world: bool,
+}
+
+impl Default for ToolHints {
+    /// A tool of which nothing is known may do anything.
+    fn default() -> Self {
+        Self { title: None, read_only: false, destructive: true, idempotent: false, open_world: true }
+    }
+}
+
+impl ToolHints {
+    /// A tool that only looks at what this machine keeps.
+    #[must_use]
+    pub fn reads(title: &str) -> Self {
+        let title = Some(title.to_owned());
+        Self { title, read_only: true, destructive: false, idempotent: true, open_world: false }
+    }
+
+    /// A tool that adds to what this machine keeps and takes nothing away.
+    #[must_use]
+    pub fn adds(title: &str) -> Self {
+        Self { read_only: false, idempotent: false, ..Self::reads(title) }
+    }
+
+    /// A tool that removes or overwrites what this machine keeps; the same call again changes nothing more.
+    #[must_use]
+    pub fn changes(title: &str) -> Self {
+        Self { read_only: false, destructive: true, ..Self::reads(title) }
+    }
 }
 
 /// What a call gives back to the model.
@@ -39,19 +87,29 @@ pub struct ToolOutput {
     pub is_error: bool,
     /// Files that belong to the result, such as a screenshot.
     pub attachments: Vec<Attachment>,
+    /// The same result for programs, where a tool has one: an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Value>,
 }
 
 impl ToolOutput {
     /// The call did what it should.
     #[must_use]
     pub fn ok(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: false, attachments: Vec::new() }
+        Self { text: text.into(), is_error: false, attachments: Vec::new(), structured: None }
     }
 
     /// The call failed; `text` says why and what to do, and gets the prefix `error: `.
     #[must_use]
     pub fn error(text: impl fmt::Display) -> Self {
-        Self { text: format!("error: {text}"), is_error: true, attachments: Vec::new() }
+        Self { text: format!("error: {text}"), is_error: true, attachments: Vec::new(), structured: None }
+    }
+
+    /// Adds the result as an object for programs.
+    #[must_use]
+    pub fn with_structured(mut self, structured: Value) -> Self {
+        self.structured = Some(structured);
+        self
     }
 
     /// Adds a file.
@@ -159,6 +217,19 @@ impl ToolRegistry {
         self.entries.iter().map(|entry| entry.spec.clone()).collect()
     }
 
+    /// Every tool as clients are told of it, in the order they are shown.
+    pub fn described(&self) -> impl Iterator<Item = (&ToolSpec, ToolHints)> {
+        self.entries.iter().map(|entry| (&entry.spec, entry.tool.hints()))
+    }
+
+    /// Refuses a name that no tool has, with the names there are.
+    ///
+    /// # Errors
+    /// The sentence for whoever asked.
+    pub fn check_name(&self, name: &str) -> Result<(), String> {
+        if self.find(name).is_some() { Ok(()) } else { Err(self.unknown_tool(name)) }
+    }
+
     /// Whether a call of this name may change files of the project. An unknown tool changes nothing.
     #[must_use]
     pub fn changes_work_tree(&self, name: &str) -> bool {
@@ -168,7 +239,7 @@ impl ToolRegistry {
     /// Checks and carries out a model's call. Never fails: what is wrong with the call is told to the model.
     pub async fn call(&self, call: &ToolCall) -> ToolOutput {
         let Some(entry) = self.find(&call.name) else {
-            return self.unknown_tool(&call.name);
+            return ToolOutput::error(self.unknown_tool(&call.name));
         };
         let arguments = match schema::parse_arguments(&entry.spec, &call.arguments) {
             Ok(arguments) => arguments,
@@ -185,12 +256,12 @@ impl ToolRegistry {
         self.entries.iter().find(|entry| entry.spec.name == name)
     }
 
-    fn unknown_tool(&self, name: &str) -> ToolOutput {
+    fn unknown_tool(&self, name: &str) -> String {
         let names: Vec<&str> = self.entries.iter().map(|entry| entry.spec.name.as_str()).collect();
         let shown: String = name.chars().take(80).collect();
         let hint = schema::nearest(name, names.iter().copied())
             .map_or_else(String::new, |near| format!(" did you mean {near}?"));
-        ToolOutput::error(format!("there is no tool {shown:?};{hint} the tools are: {}", names.join(", ")))
+        format!("there is no tool {shown:?};{hint} the tools are: {}", names.join(", "))
     }
 }
 

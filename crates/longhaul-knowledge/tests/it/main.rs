@@ -1,0 +1,5 @@
+//! Behaviour of corpora at their boundaries: files in, chunks and citations out, on real stores.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod chunking;
