@@ -46,6 +46,7 @@ mod schema;
 mod search;
 mod text;
 mod vectors;
+pub mod when;
 
 pub use access::{Grantee, PartitionInfo};
 pub use edit::Edit;
