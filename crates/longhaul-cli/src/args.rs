@@ -39,6 +39,11 @@ Executions of graphs, of this or any other program:
   longhaul backup DIR                             a copy of everything, while work goes on
   longhaul store verify                           is everything whole?
 
+Long-term memory, of agents and of yours:
+  longhaul memory add \"Ada prefers tea\"          remember; it is found at once
+  longhaul memory search \"what does Ada drink\"   by words, by meaning, with --explain
+  longhaul memory --help                          correct, forget, export, import
+
 Environment:
   OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL   the model's service (any OpenAI-compatible one)
   LONGHAUL_HOME                                   where the store and the evidence live

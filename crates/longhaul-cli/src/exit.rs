@@ -2,7 +2,7 @@
 
 use std::{fmt, process::ExitCode};
 
-use longhaul::{ErrorKind, LonghaulError, OperateError, settings::SettingsError};
+use longhaul::{ErrorKind, LonghaulError, MemoriesError, OperateError, settings::SettingsError};
 
 /// An exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,8 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
         return Exit::Usage;
     }
     let kind = error.downcast_ref::<LonghaulError>().map(LonghaulError::kind);
-    match kind.or_else(|| error.downcast_ref::<OperateError>().map(OperateError::kind)) {
+    let kind = kind.or_else(|| error.downcast_ref::<OperateError>().map(OperateError::kind));
+    match kind.or_else(|| error.downcast_ref::<MemoriesError>().map(MemoriesError::kind)) {
         Some(ErrorKind::Usage) => Exit::Usage,
         Some(ErrorKind::Environment) => Exit::Environment,
         Some(ErrorKind::Retry | ErrorKind::Failed) | None => Exit::Failed,

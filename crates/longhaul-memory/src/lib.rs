@@ -45,7 +45,9 @@ mod rows;
 mod schema;
 mod search;
 mod text;
+mod transfer;
 mod vectors;
+pub mod when;
 
 pub use access::{Grantee, PartitionInfo};
 pub use edit::Edit;
@@ -61,3 +63,4 @@ pub use minilm::MiniLm;
 pub use namespace::Namespace;
 pub use query::{CONDITIONS_MAX, Condition, Explain, HITS_MAX, Hit, Mode, Op, Query, Recall, Tiers};
 pub use schema::MIGRATIONS;
+pub use transfer::{ExportOptions, Exported, ImportOptions, Imported, Position, Problem, TransferError};

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use longhaul_core::{Ambient, Event, Scope, TraceId};
 use longhaul_durable::{Progress, Runtime};
 use longhaul_harness::{Harness, HarnessSettings, SandboxPlace};
-use longhaul_memory::{Embedder, Memory, MiniLm, minilm};
+use longhaul_memory::{EmbedError, Embedder, Memory, MiniLm, minilm};
 use longhaul_model::{ChatModel, Retry};
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
 use longhaul_tools::{
@@ -111,9 +111,7 @@ impl Longhaul {
 
     /// The local embedding model.
     pub(crate) fn embedder(&self) -> Result<Arc<dyn Embedder>, LonghaulError> {
-        let models = self.settings.cache.join("models");
-        let dir = minilm::locate(self.settings.embedding.path.as_deref(), &models)?;
-        Ok(Arc::new(MiniLm::open(&dir)?))
+        Ok(embedder(&self.settings)?)
     }
 
     /// The live components of the harness.
@@ -169,4 +167,10 @@ impl Longhaul {
             ..HarnessSettings::default()
         }
     }
+}
+
+/// The embedding model that the settings name.
+pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, EmbedError> {
+    let dir = minilm::locate(settings.embedding.path.as_deref(), &settings.models_dir())?;
+    Ok(Arc::new(MiniLm::open(&dir)?))
 }

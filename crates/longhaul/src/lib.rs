@@ -19,6 +19,7 @@ mod error;
 mod folder;
 mod home;
 mod machine;
+mod memories;
 mod operate;
 mod queries;
 mod report;
@@ -29,7 +30,9 @@ mod verify;
 pub use connect::DEMO_CASSETTE;
 pub use error::{ErrorKind, LonghaulError};
 pub use home::{Longhaul, Program};
-pub use longhaul_core::{Ambient, Event, ExecutionId, FeatureId, TenantId, ThreadId, TimeMs, UserId, Visibility};
+pub use longhaul_core::{
+    Ambient, Event, ExecutionId, FeatureId, MemoryId, TaskId, TenantId, ThreadId, TimeMs, UserId, Visibility,
+};
 pub use longhaul_durable::{
     Entry, ExecutionFilter, ExecutionView, News, PendingEffect, Progress, Settlement, Status as ExecutionStatus,
     StatusError, WaitInfo,
@@ -47,6 +50,9 @@ pub use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, Probl
 pub use longhaul_store::{Backup, BackupProgress, Finding as StoreFinding, Report as StoreReport, Severity};
 pub use longhaul_tools as tools;
 pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
+pub use memories::{
+    Correcting, Filters, Forgetting, Memories, MemoriesError, MemoriesPlace, Receipt, Remembering, receipt_lines,
+};
 pub use operate::{
     Answered, Cancelled, Decision, Explanation, Fact, Line, OpenWait, OperateError, Operator, Retried, StorePlace,
 };

@@ -10,6 +10,7 @@ mod explain;
 mod init;
 mod keep;
 mod log;
+mod memory;
 mod report;
 mod run;
 pub(crate) mod sandbox_init;
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Cancel(settle::Cancel),
     Retry(settle::Retry),
     Explain(explain::Explain),
+    Memory(memory::MemoryArgs),
     Backup(keep::BackupArgs),
     Store(keep::StoreArgs),
     Demo(demo::Demo),
@@ -67,6 +69,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Cancel(command) => settle::cancel(&global, &command),
         Command::Retry(command) => settle::retry(&global, &command),
         Command::Explain(command) => explain::run(&global, &command),
+        Command::Memory(command) => memory::run(&global, &command),
         Command::Backup(command) => keep::backup(&global, &command),
         Command::Store(command) => keep::store(&global, &command),
         Command::Demo(command) => demo::run(&global, &command),

@@ -13,6 +13,7 @@ mod explaining;
 mod folders;
 mod keeping;
 mod manual;
+mod memory;
 mod program;
 mod service;
 mod settings;

@@ -1,0 +1,148 @@
+//! Writing memories out: namespace by namespace, in the order of writing, a page at a time.
+//!
+//! What is written while an export goes on may be in it or not; what was there before it and is not forgotten meanwhile
+//! is in it once.
+
+use std::io::Write;
+
+use longhaul_core::Scope;
+use longhaul_store::{ReadTx, values};
+
+use super::{
+    TransferError,
+    record::{FORMAT, Header, Moment, Record, VERSION, VectorRecord},
+};
+use crate::{
+    Memory, MemoryError, Namespace,
+    access::{self, Right},
+    rows::{self, COLUMNS},
+};
+
+/// Memories read at a time.
+const PAGE: usize = 256;
+
+/// What to export.
+#[derive(Debug, Clone, Default)]
+pub struct ExportOptions {
+    /// These namespaces; empty for every one of memories that the user may read.
+    pub namespaces: Vec<Namespace>,
+    /// The vectors as well: larger, and only of use where the same model is.
+    pub with_vectors: bool,
+}
+
+/// What was exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Exported {
+    /// Memories.
+    pub memories: u64,
+    /// Vectors.
+    pub vectors: u64,
+    /// Namespaces.
+    pub namespaces: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Memory {
+    /// Writes memories as lines of JSON. `progress` is told after every page.
+    ///
+    /// # Errors
+    /// [`MemoryError::NoAccess`], [`MemoryError::NoPartition`] for a namespace that was named; those of the output and
+    /// of the store.
+    pub async fn export(
+        &self,
+        scope: &Scope,
+        options: &ExportOptions,
+        out: &mut (dyn Write + Send),
+        mut progress: impl FnMut(Exported) + Send,
+    ) -> Result<Exported, TransferError> {
+        let mut done = Exported::default();
+        let now = self.shared.store.read(|read| Ok::<_, MemoryError>(read.now())).await?;
+        let header = Header { format: FORMAT.to_owned(), v: VERSION, exported_at: Moment(now) };
+        put(out, &header, &mut done)?;
+        for namespace in self.exported_namespaces(scope, &options.namespaces).await? {
+            done.namespaces += 1;
+            let mut after = 0;
+            loop {
+                let page = self.export_page(scope, &namespace, after, options.with_vectors).await?;
+                for (seq, record) in &page {
+                    put(out, record, &mut done)?;
+                    done.memories += 1;
+                    done.vectors += record.vectors.len() as u64;
+                    after = *seq;
+                }
+                progress(done);
+                if page.len() < PAGE {
+                    break;
+                }
+            }
+        }
+        out.flush()?;
+        Ok(done)
+    }
+
+    async fn exported_namespaces(&self, scope: &Scope, named: &[Namespace]) -> Result<Vec<Namespace>, MemoryError> {
+        let all = self.partitions(scope).await?;
+        if named.is_empty() {
+            let memories = all.into_iter().filter(|partition| partition.purpose == "memory");
+            return Ok(memories.map(|partition| partition.namespace).collect());
+        }
+        let (scope, mut named) = (scope.clone(), named.to_vec());
+        named.sort();
+        named.dedup();
+        let check = move |read: &ReadTx<'_>| {
+            for namespace in &named {
+                access::open(read, &scope, namespace, Right::Read)?
+                    .ok_or_else(|| MemoryError::NoPartition { namespace: namespace.clone() })?;
+            }
+            Ok::<_, MemoryError>(named)
+        };
+        self.shared.store.read(check).await
+    }
+
+    /// The next memories of a namespace after a number, with these.
+    async fn export_page(
+        &self,
+        scope: &Scope,
+        namespace: &Namespace,
+        after: i64,
+        with_vectors: bool,
+    ) -> Result<Vec<(i64, Record)>, MemoryError> {
+        let (scope, namespace) = (scope.clone(), namespace.clone());
+        let page = move |read: &ReadTx<'_>| {
+            // A right that was taken back ends the export.
+            if access::open(read, &scope, &namespace, Right::Read)?.is_none() {
+                return Ok(Vec::new());
+            }
+            let sql = format!(
+                "SELECT {COLUMNS}, seq FROM memories WHERE tenant_id = ?1 AND namespace = ?2 AND seq > ?3
+                 AND (expires_at IS NULL OR expires_at > ?4) ORDER BY seq LIMIT {PAGE}"
+            );
+            let params = values![&scope.tenant, namespace.as_str(), after, read.now()];
+            let seq = COLUMNS.split(',').count();
+            let items = read.query(&sql, &params, |row| Ok((row.get::<i64>(seq)?, rows::item(row)?)))?;
+            let mut page = Vec::with_capacity(items.len());
+            for (seq, item) in items {
+                let vectors = if with_vectors {
+                    let sql = "SELECT embedder, vector FROM memory_vectors
+                               WHERE tenant_id = ?1 AND namespace = ?2 AND seq = ?3 ORDER BY embedder";
+                    let key = values![&scope.tenant, namespace.as_str(), seq];
+                    read.query(sql, &key, |row| Ok(VectorRecord::new(row.get(0)?, &row.get::<Vec<u8>>(1)?)))?
+                } else {
+                    Vec::new()
+                };
+                page.push((seq, Record::of(item, vectors)));
+            }
+            Ok::<_, MemoryError>(page)
+        };
+        self.shared.store.read(page).await
+    }
+}
+
+fn put(out: &mut (dyn Write + Send), line: &impl serde::Serialize, done: &mut Exported) -> Result<(), TransferError> {
+    let mut bytes = serde_json::to_vec(line).map_err(std::io::Error::from)?;
+    bytes.push(b'\n');
+    out.write_all(&bytes)?;
+    done.bytes += bytes.len() as u64;
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Why something that was asked of memory did not happen.
+
+use std::{io, path::PathBuf};
+
+use longhaul_core::MemoryId;
+use longhaul_memory::{EmbedError, MemoryError, TransferError, when::WhenError};
+use longhaul_store::StoreError;
+
+use crate::ErrorKind;
+
+/// Why something that was asked of memory did not happen. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoriesError {
+    /// The folder holds no store.
+    #[error(
+        "there is no store in {dir}: name the folder or database that holds the memories, `--store DIR` or `--store postgres://…`"
+    )]
+    NoStore {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// Nothing has this id, for this user.
+    #[error(
+        "no memory {id} can be seen here; it may have expired or been forgotten, or belong to another namespace or tenant: `longhaul memory list` shows what there is"
+    )]
+    Unknown {
+        /// The id.
+        id: MemoryId,
+    },
+    /// A condition that cannot be read.
+    #[error(
+        "--where {text}: {problem}; write key=value, key!=value, key>3, key>=3, key<3, key<=3, key=[\"a\",\"b\"], key or !key"
+    )]
+    Condition {
+        /// As it was written, cut.
+        text: String,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// Metadata that cannot be read.
+    #[error("--meta {text}: write key=value, as in --meta session=3 or --meta 'note=\"3\"'")]
+    Meta {
+        /// As it was written, cut.
+        text: String,
+    },
+    /// A fact that is not whole.
+    #[error("a fact needs both --subject and --attribute, as in --subject ada --attribute \"home town\"")]
+    HalfAFact,
+    /// Something that changes nothing.
+    #[error("nothing to change was named; `longhaul memory edit --help` lists what can be")]
+    NothingToChange,
+    /// What should be forgotten was not said.
+    #[error("say what to forget: ids, --query, --subject, --thread, --collection, --tag, --since or --until")]
+    NothingToForget,
+    /// A time that is none.
+    #[error(transparent)]
+    When(#[from] WhenError),
+    /// A file that cannot be imported.
+    #[error(transparent)]
+    Transfer(TransferError),
+    /// A file that cannot be read or written.
+    #[error("cannot {action} {}", path.display())]
+    File {
+        /// What was being done: `read`, `write`.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The embedding model cannot be used.
+    #[error(transparent)]
+    Embed(#[from] EmbedError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Memory refused.
+    #[error(transparent)]
+    Memory(MemoryError),
+}
+
+impl From<MemoryError> for MemoriesError {
+    fn from(error: MemoryError) -> Self {
+        match error {
+            MemoryError::Store(error) => Self::Store(error),
+            MemoryError::Embed(error) => Self::Embed(error),
+            other => Self::Memory(other),
+        }
+    }
+}
+
+impl MemoriesError {
+    /// Who can do something about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoStore { .. }
+            | Self::Unknown { .. }
+            | Self::Condition { .. }
+            | Self::Meta { .. }
+            | Self::HalfAFact
+            | Self::NothingToChange
+            | Self::NothingToForget
+            | Self::When(_)
+            | Self::Transfer(_)
+            | Self::File { .. }
+            | Self::Memory(_)
+            | Self::Store(StoreError::Address { .. }) => ErrorKind::Usage,
+            Self::Embed(_) | Self::Store(StoreError::DiskFull { .. } | StoreError::Io { .. }) => ErrorKind::Environment,
+            Self::Store(_) => ErrorKind::Failed,
+        }
+    }
+}

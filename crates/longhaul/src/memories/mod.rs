@@ -1,0 +1,259 @@
+//! Long-term memory for whoever stands outside of a project: remember, find, correct, forget, move, look.
+//!
+//! It owns opening a store for memory and the words in which a person asks; what a memory is and how it is found is
+//! `longhaul-memory`'s. Invariant: every call is made as one user of one tenant, who is named when it is opened.
+
+mod asking;
+mod condition;
+mod error;
+mod forgetting;
+mod moving;
+mod remembering;
+
+use std::{path::Path, sync::Arc};
+
+use longhaul_core::{Ambient, MemoryId, Scope, TenantId, TimeMs, UserId};
+use longhaul_memory::{
+    Edit, Embedder, Grantee, Indexed, Item, Memory, Namespace, Page, PartitionInfo, Query, Recall, Stats, when::Zone,
+};
+use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
+
+pub use asking::Filters;
+pub use error::MemoriesError;
+pub use forgetting::{Forgetting, Receipt, receipt_lines};
+pub use remembering::{Correcting, Remembering};
+
+use crate::settings::Settings;
+
+/// Which store is meant, and as whom.
+#[derive(Debug, Clone)]
+pub struct MemoriesPlace {
+    /// A folder or a `postgres://` URL; nothing for the home's own.
+    pub store: Option<String>,
+    /// Whether a folder that holds no store becomes one.
+    pub make: bool,
+    /// Whose rows.
+    pub tenant: TenantId,
+    /// As which user.
+    pub user: UserId,
+}
+
+/// A user's view of the memory in a store.
+pub struct Memories {
+    memory: Memory,
+    store: Store,
+    scope: Scope,
+    ambient: Ambient,
+    zone: Zone,
+    /// The embedding model's id, if it is loaded.
+    embedder: Option<String>,
+    /// Why nothing is embedded, if nothing is.
+    no_model: Option<String>,
+}
+
+impl Memories {
+    /// Opens the memory of a store. `with_model` loads the embedding model; where it is not installed, texts are found by
+    /// their words alone and [`Memories::no_model`] says why.
+    ///
+    /// # Errors
+    /// [`MemoriesError::NoStore`] for a folder without a store unless it may be made; those of the store; an embedding
+    /// model that is there and cannot be used.
+    pub async fn open(settings: &Settings, place: MemoriesPlace, with_model: bool) -> Result<Self, MemoriesError> {
+        let ambient = Ambient::system();
+        let MemoriesPlace { store, make, tenant, user } = place;
+        let opened = match store {
+            Some(url) if url.contains("://") => StoreSettings::from_url(&url, settings.home.join("databases"))?,
+            Some(dir) => folder(Path::new(&dir), make)?,
+            None => StoreSettings::new(&settings.home),
+        };
+        let opened = StoreSettings { keys: StateKeys::from_env().map_err(StoreError::from)?, ..opened };
+        let store = Store::open(opened, ambient.clone(), &[longhaul_memory::MIGRATIONS]).await?;
+        let (embedder, no_model) = if with_model { model(settings)? } else { (None, None) };
+        let id = embedder.as_ref().map(|embedder| embedder.id().to_owned());
+        let memory = Memory::new(store.clone(), embedder);
+        let (scope, zone) = (Scope { tenant, user }, Zone::local());
+        Ok(Self { memory, store, scope, ambient, zone, embedder: id, no_model })
+    }
+
+    /// The zone in which days begin and end: this machine's.
+    #[must_use]
+    pub fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
+    /// The moment it is.
+    #[must_use]
+    pub fn now(&self) -> TimeMs {
+        self.ambient.clock.now()
+    }
+
+    /// As whom it was opened.
+    #[must_use]
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// The memory itself, for what is not offered here.
+    #[must_use]
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The embedding model's id, if it is loaded.
+    #[must_use]
+    pub fn embedder(&self) -> Option<&str> {
+        self.embedder.as_deref()
+    }
+
+    /// Why texts are not embedded, where the model was wanted and is not installed.
+    #[must_use]
+    pub fn no_model(&self) -> Option<&str> {
+        self.no_model.as_deref()
+    }
+
+    /// Writes a memory as a person described it.
+    ///
+    /// # Errors
+    /// [`MemoriesError::When`], [`MemoriesError::Meta`], [`MemoriesError::HalfAFact`], those of memory.
+    pub async fn remember(&self, remembering: Remembering) -> Result<MemoryId, MemoriesError> {
+        let memory = remembering.memory(self.now(), &self.zone)?;
+        Ok(self.memory.add(&self.scope, memory).await?)
+    }
+
+    /// Gives what was just written its vector.
+    ///
+    /// # Errors
+    /// Why it has none, in words; it is found by its words all the same.
+    pub async fn embed_new(&self) -> Result<(), String> {
+        if let Some(reason) = &self.no_model {
+            return Err(reason.clone());
+        }
+        self.memory.index_pending().await.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// The query that a question and its filters mean, now.
+    ///
+    /// # Errors
+    /// Those of [`Filters::query`].
+    pub fn query(&self, text: &str, k: usize, filters: &Filters) -> Result<Query, MemoriesError> {
+        filters.query(text, k, self.now(), &self.zone)
+    }
+
+    /// The memories that answer best.
+    ///
+    /// # Errors
+    /// Those of a search.
+    pub async fn search(&self, query: &Query) -> Result<Recall, MemoriesError> {
+        let mut recall = self.memory.search(&self.scope, query).await?;
+        if let (longhaul_memory::Mode::Keyword { reason }, Some(why)) = (&mut recall.mode, &self.no_model) {
+            reason.clone_from(why);
+        }
+        Ok(recall)
+    }
+
+    /// One memory.
+    ///
+    /// # Errors
+    /// [`MemoriesError::Unknown`]; those of the store.
+    pub async fn get(&self, id: &MemoryId) -> Result<Item, MemoriesError> {
+        let found = self.memory.get(&self.scope, id).await?;
+        found.ok_or_else(|| MemoriesError::Unknown { id: id.clone() })
+    }
+
+    /// A page of the memories that pass the filters, in the order of writing.
+    ///
+    /// # Errors
+    /// Those of [`Filters::query`] and of memory.
+    pub async fn list(&self, filters: &Filters, limit: usize, after: Option<&str>) -> Result<Page, MemoriesError> {
+        let query = self.query("", limit, filters)?;
+        Ok(self.memory.list(&self.scope, &query, after).await?)
+    }
+
+    /// Changes a memory as a person described it.
+    ///
+    /// # Errors
+    /// [`MemoriesError::Unknown`] for one that may not be written to; those of what is changed.
+    pub async fn correct(&self, id: &MemoryId, correcting: &Correcting) -> Result<Item, MemoriesError> {
+        let was = self.get(id).await?;
+        let edit = correcting.edit(&was, self.now(), &self.zone)?;
+        if !self.memory.change(&self.scope, id, edit).await? {
+            return Err(MemoriesError::Unknown { id: id.clone() });
+        }
+        self.get(id).await
+    }
+
+    /// Pins a memory, or lets it age again.
+    ///
+    /// # Errors
+    /// [`MemoriesError::Unknown`] for one that may not be written to.
+    pub async fn pin(&self, id: &MemoryId, pinned: bool) -> Result<(), MemoriesError> {
+        let edit = Edit { pinned: Some(pinned), ..Edit::default() };
+        let found = self.memory.change(&self.scope, id, edit).await?;
+        if found { Ok(()) } else { Err(MemoriesError::Unknown { id: id.clone() }) }
+    }
+
+    /// Derives what can be derived: vectors and indexes by words.
+    ///
+    /// # Errors
+    /// [`MemoriesError::Embed`] where the model is not installed or fails.
+    pub async fn index(&self) -> Result<Indexed, MemoriesError> {
+        Ok(self.memory.index_pending().await?)
+    }
+
+    /// Figures of the namespaces that the user may read: of these, or of all.
+    ///
+    /// # Errors
+    /// Those of memory.
+    pub async fn stats(&self, namespaces: &[Namespace]) -> Result<Vec<Stats>, MemoriesError> {
+        let all = self.partitions().await?;
+        let mut found = Vec::new();
+        for partition in all.iter().filter(|one| namespaces.is_empty() || namespaces.contains(&one.namespace)) {
+            found.extend(self.memory.stats(&self.scope, &partition.namespace).await?);
+        }
+        Ok(found)
+    }
+
+    /// The namespaces that the user may read.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn partitions(&self) -> Result<Vec<PartitionInfo>, MemoriesError> {
+        Ok(self.memory.partitions(&self.scope).await?)
+    }
+
+    /// Lets others of the tenant read a namespace, or also write to it.
+    ///
+    /// # Errors
+    /// Those of memory: for anybody but its owner.
+    pub async fn grant(&self, namespace: &Namespace, to: &Grantee, may_write: bool) -> Result<(), MemoriesError> {
+        Ok(self.memory.grant(&self.scope, namespace, to, may_write).await?)
+    }
+
+    /// Takes a right back. Tells whether there was one.
+    ///
+    /// # Errors
+    /// As [`Memories::grant`].
+    pub async fn revoke(&self, namespace: &Namespace, from: &Grantee) -> Result<bool, MemoriesError> {
+        Ok(self.memory.revoke(&self.scope, namespace, from).await?)
+    }
+}
+
+/// The folder of a store, or of the file in it.
+fn folder(dir: &Path, make: bool) -> Result<StoreSettings, MemoriesError> {
+    let dir = if dir.ends_with("longhaul.db") { dir.parent().unwrap_or(dir) } else { dir };
+    if !make && !dir.join("longhaul.db").is_file() {
+        return Err(MemoriesError::NoStore { dir: dir.to_owned() });
+    }
+    Ok(StoreSettings::new(dir))
+}
+
+type Model = (Option<Arc<dyn Embedder>>, Option<String>);
+
+/// The embedding model, or why there is none. That none is installed is no error: memory works by words then.
+fn model(settings: &Settings) -> Result<Model, MemoriesError> {
+    match crate::home::embedder(settings) {
+        Ok(embedder) => Ok((Some(embedder), None)),
+        Err(error @ longhaul_memory::EmbedError::NotInstalled { .. }) => Ok((None, Some(error.to_string()))),
+        Err(error) => Err(error.into()),
+    }
+}
