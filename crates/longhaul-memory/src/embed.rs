@@ -20,15 +20,35 @@ pub trait Embedder: Send + Sync {
     /// # Errors
     /// When the model is missing or fails. No partial answer.
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError>;
+
+    /// The same for texts that are searched for: some models read a query differently, and a query does not wait for
+    /// what is embedded in the background.
+    ///
+    /// # Errors
+    /// As [`Embedder::embed`].
+    async fn embed_queries(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.embed(texts).await
+    }
 }
 
-/// Embeds, and checks and normalises what came back.
+/// Embeds texts that are kept, and checks and normalises what came back.
 pub(crate) async fn unit_vectors(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
-    let vectors = embedder.embed(texts).await?;
-    if vectors.len() != texts.len() {
+    checked(embedder, texts.len(), embedder.embed(texts).await?)
+}
+
+/// Embeds a query, and checks and normalises what came back.
+pub(crate) async fn unit_query(embedder: &dyn Embedder, text: &str) -> Result<Vec<f32>, EmbedError> {
+    let vectors = embedder.embed_queries(&[text.to_owned()]).await?;
+    let mut vectors = checked(embedder, 1, vectors)?;
+    // `checked` made sure that there is one.
+    Ok(vectors.swap_remove(0))
+}
+
+fn checked(embedder: &dyn Embedder, texts: usize, vectors: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>, EmbedError> {
+    if vectors.len() != texts {
         return Err(EmbedError::Failed {
             id: embedder.id().to_owned(),
-            problem: format!("{} vectors came back for {} texts", vectors.len(), texts.len()),
+            problem: format!("{} vectors came back for {texts} texts", vectors.len()),
         });
     }
     let unit = |(index, vector): (usize, Vec<f32>)| {

@@ -12,7 +12,7 @@
 //! # let runtime = tokio::runtime::Runtime::new()?;
 //! # runtime.block_on(async {
 //! let store = Store::open(StoreSettings::new(folder.path()), Ambient::system(), &[longhaul_memory::MIGRATIONS]).await?;
-//! // With `Some(Arc::new(MiniLm::open(&dir)?))` it is searched by meaning as well.
+//! // With `Some(Arc::new(LocalModel::open(&dir)?))` it is searched by meaning as well.
 //! let memory = Memory::new(store, None);
 //! let scope = Scope::single_user();
 //!
@@ -29,6 +29,7 @@ mod bits;
 mod columns;
 mod edit;
 mod embed;
+pub mod embedding;
 mod error;
 mod filter;
 mod fusion;
@@ -38,7 +39,6 @@ mod keyword;
 mod list;
 pub mod measure;
 mod memory;
-pub mod minilm;
 mod namespace;
 mod query;
 mod rows;
@@ -52,6 +52,7 @@ pub mod when;
 pub use access::{Grantee, PartitionInfo};
 pub use edit::Edit;
 pub use embed::Embedder;
+pub use embedding::LocalModel;
 pub use error::{EmbedError, MemoryError};
 pub use indexer::{Indexed, Indexer};
 pub use item::{
@@ -59,7 +60,6 @@ pub use item::{
 };
 pub use list::{Page, Stats};
 pub use memory::Memory;
-pub use minilm::MiniLm;
 pub use namespace::Namespace;
 pub use query::{CONDITIONS_MAX, Condition, Explain, HITS_MAX, Hit, Mode, Op, Query, Recall, Tiers};
 pub use schema::MIGRATIONS;

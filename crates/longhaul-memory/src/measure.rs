@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use longhaul_core::{Ambient, Rng, Scope, SeededRng};
 use longhaul_store::{Store, StoreSettings};
 
-use crate::{EmbedError, Embedder, Kind, MIGRATIONS, Memory, MemoryError, MiniLm, NewMemory, Query, Source};
+use crate::{EmbedError, Embedder, Kind, LocalModel, MIGRATIONS, Memory, MemoryError, NewMemory, Query, Source};
 
 /// What to measure.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +72,7 @@ pub struct EmbeddingMeasured {
 /// Those of the embedder.
 pub async fn embedding(dir: &Path) -> Result<EmbeddingMeasured, EmbedError> {
     let started = Instant::now();
-    let model = MiniLm::open(dir)?;
+    let model = LocalModel::open(dir)?;
     let open_us = micros(started.elapsed());
     let query = ["how does the login page keep the session alive after a restart".to_owned()];
     let started = Instant::now();

@@ -97,8 +97,8 @@ impl Memory {
         let Some(embedder) = &self.shared.embedder else {
             return (None, Mode::Keyword { reason: "no embedding model is configured".to_owned() });
         };
-        match embed::unit_vectors(embedder.as_ref(), &[text.to_owned()]).await {
-            Ok(mut vectors) => (vectors.pop(), Mode::Hybrid),
+        match embed::unit_query(embedder.as_ref(), text).await {
+            Ok(vector) => (Some(vector), Mode::Hybrid),
             Err(error) => {
                 tracing::warn!(%error, "the query could not be embedded; searching by words alone");
                 (None, Mode::Keyword { reason: error.to_string() })

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use longhaul_core::{Ambient, Event, Scope, TraceId};
 use longhaul_durable::{Progress, Runtime};
 use longhaul_harness::{Harness, HarnessSettings, SandboxPlace};
-use longhaul_memory::{EmbedError, Embedder, Memory, MiniLm, minilm};
+use longhaul_memory::{EmbedError, Embedder, LocalModel, Memory, embedding};
 use longhaul_model::{ChatModel, Retry};
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
 use longhaul_tools::{
@@ -171,6 +171,6 @@ impl Longhaul {
 
 /// The embedding model that the settings name.
 pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, EmbedError> {
-    let dir = minilm::locate(settings.embedding.path.as_deref(), &settings.models_dir())?;
-    Ok(Arc::new(MiniLm::open(&dir)?))
+    let dir = embedding::locate(settings.embedding.path.as_deref(), &settings.models_dir())?;
+    Ok(Arc::new(LocalModel::open(&dir)?))
 }

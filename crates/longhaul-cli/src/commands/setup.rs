@@ -6,7 +6,7 @@ use std::io::{Write, stderr};
 use clap::Args;
 use longhaul::{
     LonghaulError,
-    memory::minilm::{self, Progress as Fetching},
+    memory::embedding::{self, Progress as Fetching},
 };
 use serde_json::json;
 
@@ -28,8 +28,8 @@ pub(crate) fn run(global: &Global, _command: &Setup) -> anyhow::Result<Exit> {
     let settings = global.settings(None, &[])?;
     let models = settings.models_dir();
     let dir = match settings.embedding.path.as_deref() {
-        Some(own) => minilm::locate(Some(own), &models).map_err(LonghaulError::from)?,
-        None => minilm::install(&models, &mut fetching(global)).map_err(LonghaulError::from)?,
+        Some(own) => embedding::locate(Some(own), &models).map_err(LonghaulError::from)?,
+        None => embedding::install(&models, &mut fetching(global)).map_err(LonghaulError::from)?,
     };
     if global.json {
         print_line(&json!({ "embedding_model": dir }).to_string())?;

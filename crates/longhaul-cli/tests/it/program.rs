@@ -7,7 +7,7 @@ use std::{
     sync::OnceLock,
 };
 
-use longhaul::memory::minilm;
+use longhaul::memory::embedding;
 use tempfile::TempDir;
 
 /// A machine account with nothing in it.
@@ -64,7 +64,7 @@ pub(crate) fn embedding_model() -> PathBuf {
     let install = || {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let cache = cache.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"));
-        minilm::install(&cache.join("longhaul/models"), &mut |_| ()).unwrap()
+        embedding::install(&cache.join("longhaul/models"), &mut |_| ()).unwrap()
     };
     DIR.get_or_init(install).clone()
 }

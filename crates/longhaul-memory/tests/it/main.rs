@@ -3,7 +3,7 @@
 mod derived;
 mod figures;
 mod input;
-mod minilm;
+mod local;
 mod place;
 mod recall;
 mod scope;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use longhaul_core::{Ambient, Clock, MemoryId, Scope, SeededRng, TimeMs};
-use longhaul_memory::{Embedder, Kind, MIGRATIONS, Memory, MiniLm, NewMemory, Query, Recall, Source, minilm};
+use longhaul_memory::{Embedder, Kind, LocalModel, MIGRATIONS, Memory, NewMemory, Query, Recall, Source, embedding};
 use longhaul_store::{Store, StoreSettings};
 use tempfile::TempDir;
 
@@ -19,15 +19,15 @@ pub(crate) fn model_dir() -> PathBuf {
     DIR.get_or_init(|| {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let cache = cache.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").expect("HOME")).join(".cache"));
-        minilm::install(&cache.join("longhaul/models"), &mut |_| ()).expect("the embedding model installs")
+        embedding::install(&cache.join("longhaul/models"), &mut |_| ()).expect("the embedding model installs")
     })
     .clone()
 }
 
 /// The model, loaded once for all tests of this binary.
-pub(crate) fn model() -> MiniLm {
-    static MODEL: OnceLock<MiniLm> = OnceLock::new();
-    MODEL.get_or_init(|| MiniLm::load(&model_dir()).expect("the installed model loads")).clone()
+pub(crate) fn model() -> LocalModel {
+    static MODEL: OnceLock<LocalModel> = OnceLock::new();
+    MODEL.get_or_init(|| LocalModel::load(&model_dir()).expect("the installed model loads")).clone()
 }
 
 /// A store of its own, with memory over it.

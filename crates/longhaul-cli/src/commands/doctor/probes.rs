@@ -8,7 +8,7 @@ use std::{
 };
 
 use longhaul::{
-    memory::minilm,
+    memory::embedding,
     settings::{ModelSpec, Settings},
     tools::{
         browser::{Browser, BrowserSettings},
@@ -176,7 +176,7 @@ fn reasons(error: &dyn std::error::Error) -> String {
 }
 
 fn embedding(settings: &Settings) -> Check {
-    match minilm::locate(settings.embedding.path.as_deref(), &settings.models_dir()) {
+    match embedding::locate(settings.embedding.path.as_deref(), &settings.models_dir()) {
         Ok(dir) => ok("embedding model", dir.display().to_string()),
         Err(error) => missing("embedding model", reasons(&error), "longhaul setup"),
     }

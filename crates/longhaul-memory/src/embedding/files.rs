@@ -11,9 +11,12 @@ use std::{
 };
 
 use longhaul_core::Digest;
-use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
+use super::{
+    TOKENS_MAX,
+    config::{Description, Pooling},
+};
 use crate::EmbedError;
 
 pub(super) const WEIGHTS: &str = "model.safetensors";
@@ -111,26 +114,43 @@ fn state(dir: &Path) -> Result<String, EmbedError> {
     Ok(state)
 }
 
-/// Length of the model's vectors, from its configuration.
-pub(super) fn dimensions(dir: &Path) -> Result<usize, EmbedError> {
-    #[derive(Deserialize)]
-    struct Config {
-        hidden_size: usize,
+/// Refuses a folder without the files that every model has.
+pub(super) fn require(dir: &Path) -> Result<(), EmbedError> {
+    let Some(missing) = missing(dir) else { return Ok(()) };
+    for (other, problem) in [
+        ("model.safetensors.index.json", "its weights are in several files; save them as one model.safetensors"),
+        ("pytorch_model.bin", "its weights are a pickle, which can run programs; save them as model.safetensors"),
+    ] {
+        if missing == WEIGHTS && dir.join(other).exists() {
+            return Err(EmbedError::Unusable { path: dir.join(other), problem: problem.to_owned() });
+        }
     }
-    if let Some(missing) = missing(dir) {
-        return Err(EmbedError::NotAModel { path: dir.to_owned(), missing });
-    }
-    let path = dir.join(CONFIG);
-    serde_json::from_slice::<Config>(&read(&path)?)
-        .map(|config| config.hidden_size)
-        .map_err(|error| EmbedError::Unusable { path, problem: error.to_string() })
+    Err(EmbedError::NotAModel { path: dir.to_owned(), missing })
 }
 
-/// What the model in this folder is called: the default model by its name wherever it lies, any other by its fingerprint.
-pub(super) fn identity(dir: &Path) -> Result<String, EmbedError> {
+/// Whether this folder holds the default model's weights.
+pub(super) fn is_default(dir: &Path) -> Result<bool, EmbedError> {
+    let path = dir.join(WEIGHTS);
+    Ok(fingerprint(&path).map_err(|source| unread(&path, source))? == FINGERPRINT)
+}
+
+/// What the model in this folder is called: the default model by its name wherever it lies, any other by its
+/// fingerprint and that of all that decides its vectors.
+pub(super) fn identity(dir: &Path, description: &Description) -> Result<String, EmbedError> {
     let path = dir.join(WEIGHTS);
     let fingerprint = fingerprint(&path).map_err(|source| unread(&path, source))?;
-    Ok(if fingerprint == FINGERPRINT { NAME.to_owned() } else { format!("bert-{fingerprint}") })
+    let is_plain = description.window == TOKENS_MAX
+        && description.prompts.document.is_empty()
+        && description.shape.pooling == [Pooling::Mean]
+        && description.dense.is_empty()
+        && !description.lower_case;
+    if fingerprint == FINGERPRINT && is_plain {
+        return Ok(NAME.to_owned());
+    }
+    let mut decides = fingerprint.into_bytes();
+    decides.extend(read(&dir.join(TOKENIZER))?);
+    decides.extend(description.stated().bytes());
+    Ok(format!("{}-{}", description.family(), &Digest::of(decides).hex()[..16]))
 }
 
 /// Tells models apart without reading 90 MB: a digest over the size and evenly spread samples. Guards against mixing

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use longhaul_memory::{EmbedError, Embedder, MiniLm, minilm};
+use longhaul_memory::{EmbedError, Embedder, LocalModel, embedding};
 
 use crate::place::{model, model_dir};
 
@@ -53,11 +53,11 @@ async fn a_text_of_ten_megabytes_is_cut_and_not_refused() {
 #[test]
 fn a_folder_without_a_model_says_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(matches!(minilm::locate(None, folder.path()), Err(EmbedError::NotInstalled { .. })));
+    assert!(matches!(embedding::locate(None, folder.path()), Err(EmbedError::NotInstalled { .. })));
     fs::write(folder.path().join("model.safetensors"), "x").unwrap();
-    let error = minilm::locate(Some(folder.path()), Path::new("/nowhere")).unwrap_err();
+    let error = embedding::locate(Some(folder.path()), Path::new("/nowhere")).unwrap_err();
     assert!(error.to_string().contains("tokenizer.json is missing"), "{error}");
-    assert!(MiniLm::open(folder.path()).is_err());
+    assert!(LocalModel::open(folder.path()).is_err());
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn weights_that_are_not_weights_are_an_error_and_no_panic() {
     let outside = [&(outside.len() as u64).to_le_bytes()[..], outside].concat();
     for wrong in [&b""[..], b"short", &huge, b"\x02\0\0\0\0\0\0\0{}", b"\x02\0\0\0\0\0\0\0[]", &outside] {
         fs::write(folder.path().join("model.safetensors"), wrong).unwrap();
-        assert!(MiniLm::load(folder.path()).is_err(), "{wrong:?} was loaded");
+        assert!(LocalModel::load(folder.path()).is_err(), "{wrong:?} was loaded");
     }
 }
 
@@ -79,13 +79,13 @@ fn weights_that_are_not_weights_are_an_error_and_no_panic() {
 async fn the_same_model_in_another_folder_has_the_same_name() {
     let folder = tempfile::tempdir().unwrap();
     copy_model(folder.path());
-    let dir = minilm::locate(Some(folder.path()), Path::new("/nowhere")).unwrap();
-    assert_eq!(MiniLm::open(&dir).unwrap().id(), "all-MiniLM-L6-v2");
+    let dir = embedding::locate(Some(folder.path()), Path::new("/nowhere")).unwrap();
+    assert_eq!(LocalModel::open(&dir).unwrap().id(), "all-MiniLM-L6-v2");
     let weights = dir.join("model.safetensors");
     let mut bytes = fs::read(&weights).unwrap();
     bytes.truncate(bytes.len() - 4);
     fs::write(&weights, bytes).unwrap();
-    assert!(MiniLm::open(&dir).unwrap().id().starts_with("bert-"));
+    assert!(LocalModel::open(&dir).unwrap().id().starts_with("bert-"));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_damaged_model_is_noticed_and_an_untouched_one_is_not_read_again() {
     let dir = models.path().join("all-MiniLM-L6-v2");
     fs::create_dir(&dir).unwrap();
     copy_model(&dir);
-    assert_eq!(minilm::locate(None, models.path()).unwrap(), dir);
+    assert_eq!(embedding::locate(None, models.path()).unwrap(), dir);
 
     let weights = dir.join("model.safetensors");
     let mut bytes = fs::read(&weights).unwrap();
@@ -102,13 +102,13 @@ fn a_damaged_model_is_noticed_and_an_untouched_one_is_not_read_again() {
     bytes[middle] ^= 1;
     let changed = fs::metadata(&weights).unwrap().modified().unwrap();
     fs::write(&weights, &bytes).unwrap();
-    let error = minilm::locate(None, models.path()).unwrap_err();
+    let error = embedding::locate(None, models.path()).unwrap_err();
     assert!(matches!(&error, EmbedError::Corrupt { path, .. } if *path == weights), "{error:?}");
     assert!(error.to_string().contains("run `longhaul setup`"));
 
     // With size and time as they were checked, the digest is not computed again: that is what makes a start cheap.
     fs::File::options().write(true).open(&weights).unwrap().set_modified(changed).unwrap();
-    assert!(minilm::locate(None, models.path()).is_ok());
+    assert!(embedding::locate(None, models.path()).is_ok());
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn an_installation_that_is_there_is_left_alone_by_many_at_once() {
     let before = fs::metadata(model_dir().join("model.safetensors")).unwrap().modified().unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| assert_eq!(minilm::install(&models, &mut |_| ()).unwrap(), model_dir()));
+            scope.spawn(|| assert_eq!(embedding::install(&models, &mut |_| ()).unwrap(), model_dir()));
         }
     });
     assert_eq!(fs::metadata(model_dir().join("model.safetensors")).unwrap().modified().unwrap(), before);
