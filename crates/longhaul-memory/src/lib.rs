@@ -36,6 +36,7 @@ mod indexer;
 mod item;
 mod keyword;
 mod list;
+mod life;
 pub mod measure;
 mod memory;
 pub mod minilm;
@@ -56,6 +57,7 @@ pub use item::{
     CONTENT_BYTES_MAX, Fact, Index, Item, Kind, META_BYTES_MAX, NewMemory, Prepared, Source, TAGS_MAX, Tier,
 };
 pub use list::{Page, Stats};
+pub use life::{ColdError, ColdLimits, ColdPlace, Credential, KindRule, S3Place, TierRules};
 pub use memory::Memory;
 pub use minilm::MiniLm;
 pub use namespace::Namespace;
