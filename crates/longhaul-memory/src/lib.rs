@@ -37,6 +37,7 @@ mod indexer;
 mod item;
 mod keyword;
 mod list;
+mod life;
 pub mod measure;
 mod memory;
 mod namespace;
@@ -59,6 +60,7 @@ pub use item::{
     CONTENT_BYTES_MAX, Fact, Index, Item, Kind, META_BYTES_MAX, NewMemory, Prepared, Source, TAGS_MAX, Tier,
 };
 pub use list::{Page, Stats};
+pub use life::{ColdError, ColdLimits, ColdPlace, Credential, KindRule, S3Place, TierRules};
 pub use memory::Memory;
 pub use namespace::Namespace;
 pub use query::{CONDITIONS_MAX, Condition, Explain, HITS_MAX, Hit, Mode, Op, Query, Recall, Tiers};

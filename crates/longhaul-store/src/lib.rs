@@ -42,6 +42,7 @@
 
 mod backup;
 mod blobs;
+mod compaction;
 mod connection;
 mod error;
 mod events;
@@ -68,6 +69,7 @@ mod writer;
 
 pub use backup::{Backup, BackupProgress};
 pub use blobs::Blobs;
+pub use compaction::Compaction;
 pub use error::{Cause, StoreError};
 pub use events::{events, events_of};
 pub use faults::Faults;

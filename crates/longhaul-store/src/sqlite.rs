@@ -95,6 +95,11 @@ impl Sqlite {
         self.queue.is_none()
     }
 
+    /// The write connection, with no transaction open, as soon as nobody writes. Nobody else writes while it is held.
+    pub(crate) fn writer_seat(&self) -> std::sync::MutexGuard<'_, Connection> {
+        self.writer.seat()
+    }
+
     /// Has `f` committed, by whomever that costs least. An error means that the writer has ended.
     pub(crate) async fn write<T, E>(
         &self,

@@ -59,7 +59,7 @@ struct Inner {
 }
 
 /// The database behind the store.
-enum Engine {
+pub(crate) enum Engine {
     Sqlite(Sqlite),
     Postgres(Postgres),
 }
@@ -298,6 +298,19 @@ impl Store {
     /// Runs `f` on a snapshot, blocking this thread.
     pub(crate) fn read_now<T>(&self, f: impl FnOnce(&ReadTx<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.0.read_now(f)
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.0.context
+    }
+
+    /// How long to wait for other processes.
+    pub(crate) fn patience(&self) -> std::time::Duration {
+        std::time::Duration::from_millis(self.0.settings.busy_ms_max)
     }
 
     pub(crate) fn locks(&self) -> &Locks {

@@ -74,6 +74,11 @@ impl Postgres {
         Ok(Self { address, queue, listening, idle: Mutex::default(), patience })
     }
 
+    /// Where the server is.
+    pub(crate) fn address(&self) -> &PostgresAddress {
+        &self.address
+    }
+
     /// Reads one snapshot. Blocks its thread.
     pub(crate) fn read<T, E: From<StoreError>>(
         &self,

@@ -1,0 +1,263 @@
+//! Named, immutable objects in a folder or a bucket: write whole, read whole, delete.
+//!
+//! It knows keys and bytes, not what a segment is. Invariants: what was written is durable when `put` returns; every
+//! call ends within [`Limits::call_ms_max`]; errors name the place and never a credential.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use object_store::{
+    BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig,
+    aws::AmazonS3Builder,
+    client::{HttpClient, HttpConnector},
+    local::LocalFileSystem,
+    path::Path,
+};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt;
+
+use super::{
+    ColdError, ColdPlace,
+    place::{S3Place, is_loopback},
+};
+
+/// Bounds of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest time of a whole call, its repetitions included, in milliseconds.
+    pub call_ms_max: u64,
+    /// Longest time until a connection stands, in milliseconds.
+    pub connect_ms_max: u64,
+    /// Repetitions after a failure of the service.
+    pub retries_max: usize,
+    /// Largest object that is read, in bytes.
+    pub object_bytes_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { call_ms_max: 20_000, connect_ms_max: 3_000, retries_max: 2, object_bytes_max: 64 * 1024 * 1024 }
+    }
+}
+
+/// An open cold place. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Objects {
+    store: Arc<dyn ObjectStore>,
+    place: ColdPlace,
+    limits: Limits,
+}
+
+impl Objects {
+    /// Opens the place. A folder is made; a bucket is not asked for anything yet.
+    pub(crate) fn open(place: ColdPlace, limits: Limits) -> Result<Self, ColdError> {
+        let store: Arc<dyn ObjectStore> = match &place {
+            ColdPlace::Folder(dir) => {
+                let failed = |source: std::io::Error| ColdError::Folder {
+                    action: "make the folder for cold memory at",
+                    path: dir.clone(),
+                    source: Arc::new(source),
+                };
+                make_private(dir).map_err(failed)?;
+                let opened = LocalFileSystem::new_with_prefix(dir);
+                Arc::new(opened.map_err(|error| failed(std::io::Error::other(error)))?.with_fsync(true))
+            }
+            ColdPlace::S3(s3) => Arc::new(bucket(s3, limits)?),
+        };
+        Ok(Self { store, place, limits })
+    }
+
+    pub(crate) fn place(&self) -> &ColdPlace {
+        &self.place
+    }
+
+    /// Writes an object whole.
+    pub(crate) async fn put(&self, key: &str, bytes: Vec<u8>) -> Result<(), ColdError> {
+        let path = self.path(key);
+        self.bounded(key, self.store.put(&path, PutPayload::from(bytes))).await.map(drop)
+    }
+
+    /// Reads an object whole.
+    pub(crate) async fn get(&self, key: &str) -> Result<Bytes, ColdError> {
+        let path = self.path(key);
+        let bytes_max = self.limits.object_bytes_max;
+        let whole = async {
+            let found = self.store.get(&path).await?;
+            if found.meta.size > bytes_max {
+                return Ok(None);
+            }
+            found.bytes().await.map(Some)
+        };
+        self.bounded(key, whole).await?.ok_or_else(|| ColdError::Damaged {
+            key: key.to_owned(),
+            problem: format!("it is larger than {bytes_max} bytes"),
+        })
+    }
+
+    /// Deletes an object; one that is not there is deleted already.
+    pub(crate) async fn delete(&self, key: &str) -> Result<(), ColdError> {
+        let path = self.path(key);
+        match self.bounded(key, self.store.delete(&path)).await {
+            Err(ColdError::Missing { .. }) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// The keys that are there, at most `keys_max` of them, in no order.
+    pub(crate) async fn keys(&self, keys_max: usize) -> Result<Vec<String>, ColdError> {
+        let prefix = self.prefix();
+        let listed = async {
+            let mut objects = self.store.list(prefix.as_ref()).take(keys_max);
+            let mut keys = Vec::new();
+            while let Some(object) = objects.next().await {
+                keys.push(object?.location.to_string());
+            }
+            Ok(keys)
+        };
+        let keys = self.bounded("", listed).await?;
+        let cut = prefix.map_or(0, |prefix| prefix.as_ref().len() + 1);
+        Ok(keys.into_iter().filter_map(|key| key.get(cut..).map(str::to_owned)).collect())
+    }
+
+    fn prefix(&self) -> Option<Path> {
+        match &self.place {
+            ColdPlace::S3(s3) if !s3.prefix.is_empty() => Some(Path::from(s3.prefix.as_str())),
+            ColdPlace::S3(_) | ColdPlace::Folder(_) => None,
+        }
+    }
+
+    fn path(&self, key: &str) -> Path {
+        match self.prefix() {
+            Some(prefix) => Path::from(format!("{prefix}/{key}")),
+            None => Path::from(key),
+        }
+    }
+
+    async fn bounded<T>(
+        &self,
+        key: &str,
+        call: impl Future<Output = Result<T, object_store::Error>>,
+    ) -> Result<T, ColdError> {
+        let limit = Duration::from_millis(self.limits.call_ms_max);
+        match tokio::time::timeout(limit, call).await {
+            Ok(outcome) => outcome.map_err(|error| self.failed(key, &error)),
+            Err(_) => Err(self.unreachable(format!("no answer within {} ms", limit.as_millis()))),
+        }
+    }
+
+    fn unreachable(&self, problem: String) -> ColdError {
+        ColdError::Unreachable { place: self.place.to_string(), problem }
+    }
+
+    /// What the library says, in our words. Its own messages hold URLs and are not passed on.
+    fn failed(&self, key: &str, error: &object_store::Error) -> ColdError {
+        let place = self.place.to_string();
+        let text = error.to_string();
+        match error {
+            object_store::Error::NotFound { .. } if text.contains("NoSuchBucket") => ColdError::NoPlace { place },
+            object_store::Error::NotFound { .. } => ColdError::Missing { key: key.to_owned(), place },
+            object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
+                ColdError::Refused { place }
+            }
+            _ if ["InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied"]
+                .iter()
+                .any(|code| text.contains(code)) =>
+            {
+                ColdError::Refused { place }
+            }
+            _ if text.contains("NoSuchBucket") => ColdError::NoPlace { place },
+            _ => self.unreachable(innermost(error)),
+        }
+    }
+}
+
+/// The last cause, which is the system's or the service's own word, cut.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string().chars().take(160).collect()
+}
+
+/// Makes a folder that only its owner can read; one that exists keeps its mode.
+fn make_private(dir: &std::path::Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    if dir.is_dir() {
+        return Ok(());
+    }
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+fn bucket(s3: &S3Place, limits: Limits) -> Result<impl ObjectStore, ColdError> {
+    s3.check()?;
+    let retry = RetryConfig {
+        backoff: BackoffConfig {
+            init_backoff: Duration::from_millis(50),
+            max_backoff: Duration::from_millis(500),
+            base: 2.0,
+        },
+        max_retries: limits.retries_max,
+        retry_timeout: Duration::from_millis(limits.call_ms_max),
+    };
+    let url = s3.endpoint.as_deref().and_then(|endpoint| reqwest::Url::parse(endpoint).ok());
+    let mut builder = AmazonS3Builder::new()
+        .with_bucket_name(&s3.bucket)
+        .with_region(&s3.region)
+        .with_access_key_id(&s3.access_key_id)
+        .with_secret_access_key(s3.secret_access_key.expose())
+        .with_retry(retry)
+        .with_allow_http(true)
+        .with_http_connector(OurTls { limits, plain_to_here: url.as_ref().is_some_and(is_loopback), url });
+    if let Some(token) = &s3.session_token {
+        builder = builder.with_token(token.expose());
+    }
+    if let Some(endpoint) = &s3.endpoint {
+        builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
+    }
+    builder.build().map_err(|error| ColdError::Unreachable {
+        place: ColdPlace::S3(Box::new(s3.clone())).to_string(),
+        problem: innermost(&error),
+    })
+}
+
+/// Makes the client ourselves: TLS by rustls with the ring provider named here (no process-wide default is touched),
+/// the system's CA certificates, no redirects, no proxy for this machine.
+#[derive(Debug)]
+struct OurTls {
+    limits: Limits,
+    plain_to_here: bool,
+    url: Option<reqwest::Url>,
+}
+
+impl HttpConnector for OurTls {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        let failed = |error: Box<dyn std::error::Error + Send + Sync>| object_store::Error::Generic {
+            store: "S3",
+            source: error,
+        };
+        let plain = self.url.as_ref().is_some_and(|url| url.scheme() == "http");
+        let tls = tls(plain).map_err(|error| failed(error.into()))?;
+        let mut client = reqwest::Client::builder()
+            .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(Duration::from_millis(self.limits.connect_ms_max))
+            .timeout(Duration::from_millis(self.limits.call_ms_max))
+            .redirect(reqwest::redirect::Policy::none())
+            .tls_backend_preconfigured(tls);
+        if self.plain_to_here {
+            client = client.no_proxy();
+        }
+        Ok(HttpClient::new(client.build().map_err(|error| failed(error.into()))?))
+    }
+}
+
+fn tls(plain: bool) -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    if plain {
+        // Redirects are off, so TLS will not happen: do not read a few hundred certificates for it.
+        return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
+    }
+    Ok(builder.with_platform_verifier()?.with_no_client_auth())
+}
