@@ -45,6 +45,7 @@ mod rows;
 mod schema;
 mod search;
 mod text;
+pub mod user;
 mod vectors;
 
 pub use access::{Grantee, PartitionInfo};
