@@ -123,6 +123,9 @@ pub enum MemoryError {
         /// The limit in bytes.
         bytes_max: usize,
     },
+    /// User memory refused.
+    #[error(transparent)]
+    User(#[from] crate::user::UserError),
     /// A field has a value outside its range.
     #[error("{field} is {value}: expected {expected}")]
     Field {

@@ -53,6 +53,8 @@ macro_rules! words {
     };
 }
 
+pub(crate) use words;
+
 words! {
     /// What sort of thing is remembered; it decides how fast the memory fades.
     Kind, "kind" {

@@ -47,6 +47,7 @@ mod schema;
 mod search;
 mod text;
 mod transfer;
+pub mod user;
 mod vectors;
 pub mod when;
 
