@@ -41,6 +41,7 @@ mod memory;
 pub mod minilm;
 mod namespace;
 mod query;
+pub mod remote;
 mod rows;
 mod schema;
 mod search;
