@@ -42,6 +42,7 @@ pub mod measure;
 mod memory;
 mod namespace;
 mod query;
+pub mod remote;
 mod rows;
 mod schema;
 mod search;

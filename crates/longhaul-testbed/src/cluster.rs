@@ -185,7 +185,7 @@ fn new_dir() -> Result<PathBuf, TestbedError> {
         .map_err(|source| TestbedError::Io { path: dir, source })
 }
 
-fn random_hex() -> Result<String, TestbedError> {
+pub(crate) fn random_hex() -> Result<String, TestbedError> {
     let source = Path::new("/dev/urandom");
     let mut bytes = [0_u8; 16];
     fs::File::open(source)

@@ -26,6 +26,12 @@ pub enum TestbedError {
     /// The server refuses to run as root, and there is no ordinary account to run it as.
     #[error("PostgreSQL does not run as root, and /etc/passwd has neither an account postgres nor nobody")]
     NoAccount,
+    /// A Milvus server is not installed.
+    #[error("there is no Milvus server in {}: run scripts/peers.sh", .home.display())]
+    NoMilvus {
+        /// Where it was looked for.
+        home: PathBuf,
+    },
     /// A program could not be run.
     #[error("cannot run {program}")]
     Run {

@@ -1,0 +1,71 @@
+#!/bin/sh
+# Installs the Milvus servers that the tests talk to, below the user's cache folder. Safe to run again: what is there
+# stays. Without arguments both; `peers.sh lite` or `peers.sh full` only one of them.
+#
+#   milvus-lite 3.2.2  the small server in Python, which starts within two seconds
+#   milvus 2.3.5       the full standalone server, with its own libraries
+#
+# Nothing of this is part of the program: it speaks plain Milvus gRPC to any server.
+set -eu
+
+say() { printf 'peers: %s\n' "$*"; }
+fail() { printf 'peers: %s\n' "$*" >&2; exit 4; }
+
+peers="${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers"
+python=/usr/bin/python3
+[ -x "$python" ] || python=$(command -v python3) || fail "python3 is not installed; run scripts/setup.sh first"
+
+# A virtual environment, filled beside its place and moved there when it is whole. Two installations at once wait for
+# each other; one that was killed leaves a folder with .part behind, which the next one removes.
+environment() { # NAME REQUIREMENT...
+    name=$1
+    shift
+    if [ -f "$peers/$name/.whole" ]; then return 0; fi
+    say "installing $* into $peers/$name (some minutes on a slow line)"
+    rm -rf "${peers:?}/$name"
+    "$python" -m venv --without-pip "$peers/$name" 2>/dev/null || fail "python3 cannot make a virtual environment: install python3-venv"
+    "$python" -m pip --python "$peers/$name/bin/python" install --disable-pip-version-check --quiet "$@" </dev/null ||
+        fail "pip could not install $*; see its messages above, and run this again"
+}
+
+lite() {
+    environment milvus-lite-3.2.2 "milvus-lite==3.2.2" "pymilvus"
+    touch "$peers/milvus-lite-3.2.2/.whole"
+    say "milvus-lite 3.2.2 is there"
+}
+
+# The wheel carries the server and its libraries packed; unpacked once, so that a test starts it within seconds.
+full() {
+    environment milvus-2.3.5 "milvus==2.3.5"
+    if [ ! -f "$peers/milvus-2.3.5/.whole" ]; then
+        say "unpacking the server"
+        "$peers/milvus-2.3.5/bin/python" - "$peers/milvus-2.3.5/server" <<'PYTHON' || fail "the server could not be unpacked"
+import glob, lzma, os, shutil, sys, milvus
+data, target = os.path.join(os.path.dirname(milvus.__file__), "data"), sys.argv[1]
+os.makedirs(target, exist_ok=True)
+for packed in glob.glob(os.path.join(data, "bin", "*.lzma")):
+    name = os.path.join(target, os.path.basename(packed)[:-5])
+    with lzma.open(packed) as source, open(name, "wb") as sink:
+        shutil.copyfileobj(source, sink)
+    os.chmod(name, 0o755)
+for name in ("config.yaml.template", "glog.conf"):
+    shutil.copy(os.path.join(data, name), target)
+PYTHON
+        touch "$peers/milvus-2.3.5/.whole"
+    fi
+    say "milvus 2.3.5 is there"
+}
+
+mkdir -p "$peers"
+# One installation at a time, whoever asks.
+if [ "${LONGHAUL_PEERS_LOCKED:-}" != 1 ] && command -v flock >/dev/null 2>&1; then
+    LONGHAUL_PEERS_LOCKED=1 exec flock "$peers/.lock" "$0" "$@"
+fi
+[ $# -gt 0 ] || set -- lite full
+for which in "$@"; do
+    case $which in
+        lite) lite ;;
+        full) full ;;
+        *) fail "there is no $which: lite or full" ;;
+    esac
+done
