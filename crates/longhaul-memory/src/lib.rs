@@ -41,6 +41,7 @@ mod memory;
 pub mod minilm;
 mod namespace;
 mod query;
+mod reuse;
 mod rows;
 mod schema;
 mod search;
