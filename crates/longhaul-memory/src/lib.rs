@@ -43,6 +43,7 @@ mod memory;
 mod namespace;
 mod query;
 pub mod remote;
+mod reuse;
 mod rows;
 mod schema;
 mod search;
