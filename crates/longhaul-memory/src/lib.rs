@@ -37,8 +37,10 @@ mod memory;
 pub mod minilm;
 mod schema;
 mod search;
+mod rank;
 mod text;
 mod vectors;
+mod words;
 
 pub use embed::Embedder;
 pub use error::{EmbedError, MemoryError};
