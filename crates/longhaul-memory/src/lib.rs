@@ -47,11 +47,13 @@ mod reuse;
 mod rows;
 mod schema;
 mod search;
+mod rank;
 mod text;
 mod transfer;
 pub mod user;
 mod vectors;
 pub mod when;
+mod words;
 
 pub use access::{Grantee, PartitionInfo};
 pub use edit::Edit;
