@@ -17,6 +17,7 @@ cargo xtask tidy          check what the compiler does not: file docs, lengths, 
 cargo xtask test          build once, then every suite with its time (make test sets up first)
 cargo xtask crash         kill the demo at random moments [--runs 5] [--kills 20] [--seed 1]
 cargo xtask crash durable kill processes at work on durable executions [--store sqlite|postgres] [--kills 1000] [--seed 1]
+cargo xtask crash memory  kill processes that write memories [--store sqlite|postgres] [--kills 100] [--seed 1]
 cargo xtask bench NAME    measure; the last line of the output is one JSON object
                           durable: [--only loop,growth,…] [--rounds 3] [--kills 1000]";
 

@@ -63,21 +63,32 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
     for store in ["sqlite", "postgres"] {
         let name = format!("60 kills of durable executions, {store}");
         parts.push(suite(&name, &xtask, &["crash", "durable", "--store", store, "--kills", "60"], root)?);
+        let name = format!("20 kills of writers of memories, {store}");
+        parts.push(suite(&name, &xtask, &["crash", "memory", "--store", store, "--kills", "20"], root)?);
     }
     Ok(summary(&parts))
 }
 
-/// The suite of durable execution once more, on a private server. No server holds what the first release wrote.
-fn on_postgres(binaries: &[Binary]) -> anyhow::Result<Option<Part>> {
-    let durable = binaries.iter().find(|binary| binary.name == "longhaul-durable, tests/it");
-    let Some(Binary { name, program, folder }) = durable else { return Ok(None) };
-    let program = program.display().to_string();
-    let mut args = vec!["LONGHAUL_TEST_STORE=postgres", &program];
-    // What brings its own stores has been there already.
-    for elsewhere in ["first_release", "simulation::", "torn::", "::memory::", "::file::", "::postgres::"] {
-        args.extend(["--skip", elsewhere]);
+/// Suites that are run once more on a private server, without what brings its own stores or none and has been there
+/// already. Of durable execution no server holds what the first release wrote.
+const ON_POSTGRES: &[(&str, &[&str])] = &[
+    (
+        "longhaul-durable, tests/it",
+        &["first_release", "simulation::", "torn::", "::memory::", "::file::", "::postgres::"],
+    ),
+    ("longhaul-memory, tests/it", &["local::", "figures::"]),
+];
+
+fn on_postgres(binaries: &[Binary]) -> anyhow::Result<Vec<Part>> {
+    let mut parts = Vec::new();
+    for (name, elsewhere) in ON_POSTGRES {
+        let Some(binary) = binaries.iter().find(|binary| binary.name == *name) else { continue };
+        let program = binary.program.display().to_string();
+        let mut args = vec!["LONGHAUL_TEST_STORE=postgres", &program];
+        elsewhere.iter().for_each(|elsewhere| args.extend(["--skip", elsewhere]));
+        parts.push(suite(&format!("{name}, on PostgreSQL"), Path::new("env"), &args, &binary.folder)?);
     }
-    suite(&format!("{name}, on PostgreSQL"), Path::new("env"), &args, folder).map(Some)
+    Ok(parts)
 }
 
 fn plain(name: &str, work: impl FnOnce() -> anyhow::Result<bool>) -> anyhow::Result<Part> {

@@ -66,7 +66,6 @@ pub(crate) struct Partition {
     pub(crate) frozen: bool,
     pub(crate) last_seq: i64,
     pub(crate) last_change: i64,
-    pub(crate) last_vector_seq: i64,
     pub(crate) analyser: u32,
     pub(crate) documents: i64,
     pub(crate) terms: i64,
@@ -74,8 +73,7 @@ pub(crate) struct Partition {
     right: Option<Right>,
 }
 
-const COLUMNS: &str = "p.namespace, p.owner, p.purpose, p.frozen, p.last_seq, p.last_change, p.last_vector_seq,
-    p.analyser, p.documents, p.terms, p.created_at,
+const COLUMNS: &str = "p.namespace, p.owner, p.purpose, p.frozen, p.last_seq, p.last_change, p.analyser, p.documents, p.terms, p.created_at,
     (SELECT max(g.may_write) FROM memory_grants g
      WHERE g.tenant_id = p.tenant_id AND g.namespace = p.namespace AND g.grantee IN (?2, '*'))";
 
@@ -87,7 +85,7 @@ fn read_row(row: &Row<'_>, scope: &Scope) -> Result<Partition, StoreError> {
         found: name.chars().take(80).collect(),
     })?;
     let owner: UserId = row.get(1)?;
-    let granted: Option<bool> = row.get(11)?;
+    let granted: Option<bool> = row.get(10)?;
     let right = match granted {
         _ if owner == scope.user => Some(Right::Own),
         Some(true) => Some(Right::Write),
@@ -101,11 +99,10 @@ fn read_row(row: &Row<'_>, scope: &Scope) -> Result<Partition, StoreError> {
         frozen: row.get(3)?,
         last_seq: row.get(4)?,
         last_change: row.get(5)?,
-        last_vector_seq: row.get(6)?,
-        analyser: row.get(7)?,
-        documents: row.get(8)?,
-        terms: row.get(9)?,
-        created_at: row.get(10)?,
+        analyser: row.get(6)?,
+        documents: row.get(7)?,
+        terms: row.get(8)?,
+        created_at: row.get(9)?,
         right,
     })
 }

@@ -43,6 +43,11 @@ impl Bits {
         self.count = self.words.iter().map(|word| word.count_ones() as usize).sum();
     }
 
+    /// How many members are also among these bits.
+    pub(crate) fn common(&self, words: &[u64]) -> usize {
+        self.words.iter().zip(words).map(|(word, other)| (word & other).count_ones() as usize).sum()
+    }
+
     pub(crate) fn remove(&mut self, number: i64) {
         let Ok(number) = usize::try_from(number) else { return };
         if let Some(word) = self.words.get_mut(number / 64) {

@@ -7,7 +7,10 @@
 mod held;
 mod values;
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use longhaul_core::TimeMs;
 use longhaul_store::{Row, StoreError};
@@ -15,9 +18,14 @@ use serde_json::{Map, Value};
 
 use crate::{Kind, Source, bits::Bits};
 
-pub(crate) use held::{Held, Shelf};
+pub(crate) use held::Shelf;
 use values::{Column, Fields, Words};
 pub(crate) use values::{Field, Scalar};
+
+static GENERATIONS: AtomicU64 = AtomicU64::new(1);
+
+/// Numbers whose last change is kept as one.
+const GROUP: i64 = 256;
 
 /// No such moment.
 const NEVER: i64 = i64::MAX;
@@ -25,12 +33,13 @@ const ALWAYS: i64 = i64::MIN;
 
 /// What is read of each row, in the order of [`Cells::read`].
 const SELECTED: &str = "seq, kind, source, collection, user_id, task_id, thread, happened_at, created_at, expires_at,
-    importance, pinned, indexed, tags, meta, subject, attribute, valid_from, valid_to, superseded_at";
+    importance, pinned, indexed, tags, meta, subject, attribute, valid_from, valid_to, superseded_at, change_seq";
 
 /// One row as it goes into columns.
 #[derive(Debug)]
 struct Cells {
     seq: i64,
+    change: i64,
     kind: u8,
     source: u8,
     collection: String,
@@ -77,6 +86,7 @@ impl Cells {
             valid_from: row.get(17)?,
             valid_to: row.get(18)?,
             superseded_at: row.get(19)?,
+            change: row.get(20)?,
         })
     }
 }
@@ -109,8 +119,12 @@ pub(crate) struct Neighbours {
 /// One partition's columns.
 #[derive(Debug)]
 pub(crate) struct Columns {
+    /// No two columns of this process have the same.
+    generation: u64,
     /// All changes up to this number are in.
     change: i64,
+    /// By group of 256 numbers, the last change of a memory that had been there before.
+    changed: HashMap<u32, i64>,
     alive: Vec<u64>,
     live: usize,
     words: Words,
@@ -140,7 +154,9 @@ pub(crate) struct Columns {
 impl Columns {
     fn new() -> Self {
         Self {
+            generation: GENERATIONS.fetch_add(1, Ordering::Relaxed),
             change: 0,
+            changed: HashMap::new(),
             alive: Vec::new(),
             live: 0,
             words: Words::default(),
@@ -173,6 +189,7 @@ impl Columns {
         let is_new = !self.is_alive(number);
         if !is_new {
             self.unlink(short, number);
+            self.note_change(cells.seq, cells.change);
         }
         if self.alive.len() <= number / 64 {
             self.alive.resize(number / 64 + 1, 0);
@@ -217,8 +234,9 @@ impl Columns {
         }
     }
 
-    fn remove(&mut self, seq: i64) {
+    fn remove(&mut self, seq: i64, change: i64) {
         let Some((number, short)) = numbers(seq) else { return };
+        self.note_change(seq, change);
         if !self.is_alive(number) {
             return;
         }
@@ -226,6 +244,27 @@ impl Columns {
         self.alive[number / 64] &= !(1 << (number % 64));
         self.live -= 1;
         self.meta.clear(number);
+    }
+
+    fn note_change(&mut self, seq: i64, change: i64) {
+        let last = self.changed.entry(u32::try_from(seq / GROUP).unwrap_or(u32::MAX)).or_insert(change);
+        *last = (*last).max(change);
+    }
+
+    /// Differs from all other columns of this process: what was derived with the help of others cannot be used.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Groups of `size` numbers below the group `until` in which a memory was changed or erased after this change; in
+    /// order. `size` is a multiple of 256.
+    pub(crate) fn blocks_changed_after(&self, size: i64, change: i64, until: i64) -> Vec<i64> {
+        let changed = self.changed.iter().filter(|(_, last)| **last > change);
+        let mut blocks: Vec<i64> = changed.map(|(group, _)| i64::from(*group) * GROUP / size).collect();
+        blocks.retain(|block| *block < until);
+        blocks.sort_unstable();
+        blocks.dedup();
+        blocks
     }
 
     /// Takes a memory out of what leads to it: its thread, tags and fact.

@@ -65,10 +65,11 @@ impl Memory {
             Ok(None) | Err(MemoryError::NoAccess { .. }) => return Ok(false),
             Err(error) => return Err(error),
         }
+        // First, since it locks the partition: all writers lock that before they lock postings.
+        set.push(("change_seq", access::next_change(tx, &found.id)?.into()));
         if let Some(content) = &edit.content {
             self.replace_content(tx, &found, content)?;
         }
-        set.push(("change_seq", access::next_change(tx, &found.id)?.into()));
         let mut params: Vec<Cell> = values![&found.id.tenant, found.id.namespace.as_str(), found.seq].into();
         let mut assignments = Vec::new();
         for (column, value) in set {

@@ -103,12 +103,10 @@ impl Memory {
         if !self.shared.store.read(move |read| keyword::is_stale(read, &looked_at)).await? {
             return Ok(0);
         }
-        let id = id.clone();
-        // Another process may have done it meanwhile, so it is looked at again inside the transaction.
-        let rebuild = move |tx: &mut longhaul_store::Tx<'_>| {
-            if keyword::is_stale(tx, &id)? { keyword::rebuild(tx, &id) } else { Ok(0) }
-        };
-        Ok(self.shared.store.write(rebuild).await?)
+        let rebuilt = id.clone();
+        let documents = self.shared.store.write(move |tx| keyword::rebuild(tx, &rebuilt)).await?;
+        self.shared.words.drop_partition(id);
+        Ok(documents)
     }
 
     async fn embed_partition(

@@ -4,11 +4,17 @@
 //! postings of a term are grouped into blocks of neighbouring numbers: a write appends to one block by one statement, and
 //! a read of a frequent term takes few rows. Invariant: [`score`] scores nothing outside the set it is given.
 
+mod recent;
+
 use std::collections::BTreeMap;
 
 use longhaul_store::{ReadTx, StoreError, Tx, values};
 
-use crate::{Prepared, access::Partition, bits::Bits, item::counted, namespace::PartitionId, text};
+use crate::{
+    Prepared, access::Partition, bits::Bits, columns::Columns, item::counted, namespace::PartitionId, text,
+};
+
+pub(crate) use recent::{Occurrence, Recent};
 
 /// Numbers whose postings share a row.
 const BLOCK: i64 = 256;
@@ -130,10 +136,15 @@ pub(crate) fn is_stale(read: &ReadTx<'_>, id: &PartitionId) -> Result<bool, Stor
     Ok(analyser != text::VERSION || documents != rows || is_lost)
 }
 
-/// Builds the index anew from the rows. Gives the number of memories.
+/// Builds the index anew from the rows, if it does not fit them. Gives the number of memories.
 pub(crate) fn rebuild(tx: &mut Tx<'_>, id: &PartitionId) -> Result<u64, StoreError> {
     const PAGE: i64 = 1024;
     let key = values![&id.tenant, id.namespace.as_str()];
+    // All writers lock the partition before they lock postings. Another process may have built it meanwhile.
+    tx.execute("UPDATE memory_partitions SET terms = terms WHERE tenant_id = ?1 AND namespace = ?2", &key)?;
+    if !is_stale(tx, id)? {
+        return Ok(0);
+    }
     tx.execute("DELETE FROM memory_postings WHERE tenant_id = ?1 AND namespace = ?2", &key)?;
     let (mut after, mut documents, mut all_terms) = (0, 0_u64, 0_i64);
     loop {
@@ -170,6 +181,22 @@ pub(crate) fn rebuild(tx: &mut Tx<'_>, id: &PartitionId) -> Result<u64, StoreErr
     Ok(documents)
 }
 
+/// Everything that the index of a partition holds: term, number, count and length of each posting.
+pub(crate) fn for_each(
+    read: &ReadTx<'_>,
+    id: &PartitionId,
+    mut each: impl FnMut(&str, i64, u32, u32),
+) -> Result<(), StoreError> {
+    let sql = "SELECT term, block, postings FROM memory_postings WHERE tenant_id = ?1 AND namespace = ?2";
+    read.for_each(sql, &values![&id.tenant, id.namespace.as_str()], |row| {
+        let (term, first) = (row.text(0)?, row.get::<i64>(1)? * BLOCK);
+        decode(row.bytes(2)?).for_each(|posting| {
+            each(term, first + i64::from(posting.offset), posting.count, posting.length);
+        });
+        Ok(true)
+    })
+}
+
 /// Scores of one query, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Scores {
@@ -182,35 +209,27 @@ pub(crate) struct Scores {
 /// BM25 of every allowed memory that shares a term with the query.
 pub(crate) fn score(
     read: &ReadTx<'_>,
+    recent: &Recent,
     partition: &Partition,
+    columns: &Columns,
     query: &[String],
     allowed: &Bits,
 ) -> Result<Scores, StoreError> {
     let mut scores = Scores::default();
     let documents = partition.documents.max(1) as f32;
     let length_mean = (partition.terms as f32 / documents).max(1.0);
-    let mut postings: Vec<(i64, Posting)> = Vec::new();
     for term in distinct(query) {
-        postings.clear();
-        read.for_each(
-            "SELECT block, postings FROM memory_postings WHERE tenant_id = ?1 AND namespace = ?2 AND term = ?3",
-            &values![&partition.id.tenant, partition.id.namespace.as_str(), term],
-            |row| {
-                let first = row.get::<i64>(0)? * BLOCK;
-                postings.extend(decode(row.bytes(1)?).map(|posting| (first + i64::from(posting.offset), posting)));
-                Ok(true)
-            },
-        )?;
-        let containing = (postings.len() as f32).min(documents);
+        let occurrences = recent.occurrences(read, partition, columns, term)?;
+        let containing = (occurrences.len() as f32).min(documents);
         let rarity = ((documents - containing + 0.5) / (containing + 0.5)).ln_1p();
         scores.bound += rarity * (K1 + 1.0);
-        if !postings.is_empty() && scores.bm25.is_empty() {
+        if !occurrences.is_empty() && scores.bm25.is_empty() {
             scores.bm25 = vec![0.0; partition.last_seq as usize + 1];
         }
-        for (seq, posting) in &postings {
-            let Some(score) = scores.bm25.get_mut(*seq as usize).filter(|_| allowed.has(*seq)) else { continue };
-            let count = posting.count as f32;
-            let length = posting.length as f32 / length_mean;
+        for Occurrence { seq, count, length } in occurrences {
+            let place = scores.bm25.get_mut(seq as usize).filter(|_| allowed.has(i64::from(seq)));
+            let Some(score) = place else { continue };
+            let (count, length) = (count as f32, length as f32 / length_mean);
             *score += rarity * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length));
         }
     }

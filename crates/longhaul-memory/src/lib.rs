@@ -26,6 +26,7 @@
 
 mod access;
 mod bits;
+mod check;
 mod columns;
 mod edit;
 mod embed;
@@ -56,6 +57,7 @@ pub mod when;
 mod words;
 
 pub use access::{Grantee, PartitionInfo};
+pub use check::CHECKS;
 pub use edit::Edit;
 pub use embed::Embedder;
 pub use embedding::LocalModel;

@@ -1,8 +1,10 @@
 //! Measuring recall on a corpus that is made up but shaped like real text: word frequencies after Zipf, vectors that
 //! follow the words. For benches; it uses nothing but the public interface.
 
+mod engine;
 mod vectors;
 
+pub use engine::{EngineMeasured, EngineSettings, engine};
 pub use vectors::{Searched, VectorSettings, VectorsMeasured, vectors};
 
 use std::{

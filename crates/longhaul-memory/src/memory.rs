@@ -13,7 +13,8 @@ use crate::{
     Embedder, Item, MemoryError, Namespace, NewMemory, Prepared,
     access::{self, Numbers, Right},
     columns::Shelf,
-    embed, keyword,
+    embed,
+    keyword::{self, Recent},
     namespace::PartitionId,
     rows::{self, COLUMNS},
     vectors::Cache,
@@ -24,6 +25,8 @@ use crate::{
 const VECTOR_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// RAM for columns of partitions that were searched lately. A single partition may take more.
 const COLUMN_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// RAM for postings of frequent terms.
+const POSTING_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Memories written by one transaction of [`Memory::insert_many`].
 const BATCH: usize = 1_000;
 
@@ -38,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
     pub(crate) columns: Shelf,
     pub(crate) vectors: Cache,
+    pub(crate) words: Recent,
     /// Rung when rows were written that have no vector yet.
     pub(crate) wake: Notify,
 }
@@ -48,7 +52,8 @@ impl Memory {
     pub fn new(store: Store, embedder: Option<Arc<dyn Embedder>>) -> Self {
         let vectors = Cache::new(VECTOR_BYTES_MAX, index_dir(store.place()));
         let columns = Shelf::new(COLUMN_BYTES_MAX);
-        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, wake: Notify::new() }) }
+        let words = Recent::new(POSTING_BYTES_MAX);
+        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, words, wake: Notify::new() }) }
     }
 
     /// Checks and writes one memory in the caller's transaction: found by its words from the commit on, by its meaning
@@ -203,6 +208,19 @@ impl Memory {
             return Ok(false);
         }
         Ok(rows::erase(tx, &found)?)
+    }
+}
+
+impl Shared {
+    /// Forgets everything derived of a partition that this process holds, its vector file included: after an erasure
+    /// nothing of it is left there. It is derived again from the rows.
+    ///
+    /// # Errors
+    /// When the file cannot be removed.
+    pub(crate) fn purge(&self, id: &PartitionId) -> std::io::Result<()> {
+        self.columns.drop_partition(id);
+        self.words.drop_partition(id);
+        self.vectors.purge(id)
     }
 }
 

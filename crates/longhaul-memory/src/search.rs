@@ -138,12 +138,14 @@ impl Search {
             part.allowed = filter.run(&part.columns);
         }
 
-        let (candidates, scale) = self.candidates(read, &parts)?;
+        let (candidates, scale) = self.candidates(read, shared, &parts)?;
         let considered = parts.iter().map(|part| part.allowed.len()).sum();
         let known = parts.iter().map(|part| part.vectors.as_ref().map_or(0, |vectors| vectors.known(&part.allowed)));
         let unembedded = considered - known.sum::<usize>();
         let hits = self.hits(read, &parts, scale, &candidates, now)?;
-        Ok(Ranked { hits, considered, unembedded, notes: Vec::new() })
+        let stale = parts.iter().filter(|part| part.partition.analyser != text::VERSION);
+        let notes = stale.map(|part| format!("the keywords of {} are being built anew", part.partition.id.namespace));
+        Ok(Ranked { hits, considered, unembedded, notes: notes.collect() })
     }
 
     /// The best of each leg in all partitions, each with what both legs say of it.
@@ -152,7 +154,8 @@ impl Search {
         let mut candidates: BTreeMap<Place, Legs> = BTreeMap::new();
         let mut bound = 0.0_f32;
         for (index, part) in parts.iter().enumerate() {
-            let scores = keyword::score(read, part.partition, &self.terms, &part.allowed)?;
+            let (columns, allowed) = (&part.columns, &part.allowed);
+            let scores = keyword::score(read, &shared.words, part.partition, columns, &self.terms, allowed)?;
             bound = bound.max(scores.bound);
             let matching = scores.bm25.iter().zip(0..).filter(|(bm25, _)| **bm25 > 0.0);
             for (bm25, seq) in best(matching.map(|(bm25, seq)| (*bm25, seq)).collect(), take) {

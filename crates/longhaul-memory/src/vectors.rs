@@ -22,6 +22,7 @@ mod top;
 
 use std::{
     collections::HashMap,
+    io,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -76,17 +77,19 @@ impl Cache {
         dimensions: usize,
     ) -> Result<Current, StoreError> {
         let partition = self.of(id, embedder, dimensions);
-        let (newest, last_seq): (i64, i64) = read
+        let (newest, last_seq, last_change): (i64, i64, i64) = read
             .query_optional(
-                "SELECT last_vector_seq, last_seq FROM memory_partitions WHERE tenant_id = ?1 AND namespace = ?2",
+                "SELECT last_vector_seq, last_seq, last_change FROM memory_partitions
+                 WHERE tenant_id = ?1 AND namespace = ?2",
                 &values![&id.tenant, id.namespace.as_str()],
-                |row| Ok((row.get(0)?, row.get(1)?)),
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
             )?
-            .unwrap_or((0, 0));
+            .unwrap_or((0, 0, 0));
         if newest > partition.state().read_to {
             partition.catch_up(read, newest, || self.loaded(read, &partition, newest, last_seq))?;
             self.shrink(&partition);
         }
+        partition.learn_of_the_gone(read, last_change)?;
         self.builder.wake(&partition);
         Ok(Current { partition, newest })
     }
@@ -115,6 +118,22 @@ impl Cache {
         }
         tracing::warn!("the saved vector index does not fit the rows and is built again");
         Ok(None)
+    }
+
+    /// Forgets a partition's vectors of every model, its files included, so that nothing erased from the rows is left
+    /// in them. What is still there is read from the rows again when it is asked for.
+    ///
+    /// # Errors
+    /// When a file cannot be removed.
+    pub(crate) fn purge(&self, id: &PartitionId) -> io::Result<()> {
+        let purged: Vec<Arc<Partition>> = {
+            let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+            let of_it = tenants.partitions.extract_if(|(of, _), _| of == id);
+            of_it.map(|(_, (_, partition))| partition).collect()
+        };
+        // Whoever is writing the file now finds out before it is done.
+        purged.iter().for_each(|partition| partition.retire());
+        self.builder.dir().map_or(Ok(()), |dir| file::remove(dir, id))
     }
 
     /// Whether nothing is done or waits to be done in the background.

@@ -64,7 +64,7 @@ fn parse(args: &[&str]) -> anyhow::Result<Plan> {
 /// Runs the suite; true if nothing was lost, done twice or unlisted. The last line is an object with all counts.
 pub(super) fn run(args: &[&str], root: &Path) -> anyhow::Result<bool> {
     let plan = parse(args)?;
-    let program = subject(root)?;
+    let program = super::example(root, "crash_subject")?;
     let (mut stores, mut failed) = (Vec::new(), 0);
     for store in &plan.stores {
         println!("crash: {} kills on {store}", plan.kills);
@@ -130,19 +130,6 @@ fn slots(plan: &Plan, place: &Place, shared: &Shared, calm: Calm) -> Vec<anyhow:
         let slots: Vec<_> = LANES.iter().zip(1_u64..).map(start).collect();
         slots.into_iter().map(|slot| slot.join().unwrap_or_else(|_| Err(anyhow!("a slot panicked")))).collect()
     })
-}
-
-/// Builds the program that is killed, with the features that a build of everything has.
-fn subject(root: &Path) -> anyhow::Result<PathBuf> {
-    let here = std::env::current_exe().context("where is xtask?")?;
-    let profile = here.parent().context("xtask lies in no folder")?;
-    let target = profile.parent().context("xtask lies in no target folder")?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--workspace", "--example", "crash_subject", "--target-dir"]).arg(target);
-    ensure!(build.current_dir(root).status().context("cargo build")?.success(), "crash_subject does not build");
-    // Built into the folder of this profile, whatever profile this program has.
-    Ok(target.join("debug/examples/crash_subject"))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

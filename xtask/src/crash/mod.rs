@@ -8,9 +8,14 @@
 mod durable;
 mod durable_judge;
 mod ledger;
+mod memory;
 mod subject;
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use anyhow::{Context, bail, ensure};
 
@@ -30,6 +35,9 @@ const RUN_STARTS_MAX: u64 = 400;
 pub(crate) fn run(args: &[&str], root: &Path) -> anyhow::Result<bool> {
     if let ["durable", flags @ ..] = args {
         return durable::run(flags, root);
+    }
+    if let ["memory", flags @ ..] = args {
+        return memory::run(flags, root);
     }
     let plan = parse(args)?;
     let program = crate::bench::longhaul(root)?;
@@ -106,6 +114,19 @@ fn one_run(program: &Path, place: &Path, plan: &Plan, seed: u64, took: Duration)
     subject.run_to_end()?;
     ledger.check(&subject)?;
     subject.outcome()
+}
+
+/// Builds a program that is killed, with the features that a build of everything has.
+fn example(root: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let here = std::env::current_exe().context("where is xtask?")?;
+    let profile = here.parent().context("xtask lies in no folder")?;
+    let target = profile.parent().context("xtask lies in no target folder")?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--quiet", "--workspace", "--example", name, "--target-dir"]).arg(target);
+    ensure!(build.current_dir(root).status().context("cargo build")?.success(), "{name} does not build");
+    // Built into the folder of this profile, whatever profile this program has.
+    Ok(target.join("debug/examples").join(name))
 }
 
 /// A small generator, so that a seed names a run for ever.

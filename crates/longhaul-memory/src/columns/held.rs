@@ -120,15 +120,17 @@ impl Held {
             }
             Ok(true)
         })?;
-        let gone: Vec<i64> = if known == 0 {
+        let gone: Vec<(i64, i64)> = if known == 0 {
             Vec::new() // They never came in.
         } else {
-            read.query(&format!("SELECT seq FROM memory_gone {which}"), &params, |row| row.get(0))?
+            read.query(&format!("SELECT seq, change_seq FROM memory_gone {which}"), &params, |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?
         };
         let mut columns = self.columns_mut();
         many += page.len() + gone.len();
         page.iter().for_each(|cells| columns.put(cells));
-        gone.into_iter().for_each(|seq| columns.remove(seq));
+        gone.into_iter().for_each(|(seq, change)| columns.remove(seq, change));
         columns.change = last_change;
         Ok(many)
     }

@@ -256,7 +256,7 @@ fn millis(since: Instant) -> u64 {
     micros(since.elapsed()) / 1000
 }
 
-fn anonymous_kb() -> u64 {
+pub(super) fn anonymous_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)

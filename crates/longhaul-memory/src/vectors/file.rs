@@ -95,7 +95,23 @@ pub(super) fn save(dir: &Path, partition: &Partition) -> io::Result<()> {
     drop(out.inner);
     file.sync_all()?;
     fs::rename(&new, &path)?;
+    if partition.is_retired() {
+        // It was purged meanwhile.
+        return remove(dir, &partition.id);
+    }
     File::open(dir)?.sync_all()
+}
+
+/// Removes a partition's file, if there is one.
+pub(super) fn remove(dir: &Path, id: &PartitionId) -> io::Result<()> {
+    let path = path(dir, id);
+    for file in [path.with_extension("new"), path] {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    if dir.is_dir() { File::open(dir)?.sync_all() } else { Ok(()) }
 }
 
 fn write(out: &mut impl Write, head: &Head, slots: &Slots, list_of: &[u32], centres: &Centres) -> io::Result<()> {
@@ -202,6 +218,7 @@ fn read(from: &mut Hashed<impl Read>, head: &Head, width: usize, last_seq: i64) 
         slots,
         lists: Some(lists),
         read_to: head.read_to,
+        gone_to: 0,
         trained: head.trained as usize,
         saved_to: head.read_to,
     })

@@ -7,7 +7,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{
+        Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use longhaul_store::{ReadTx, StoreError, Value, values};
@@ -42,6 +45,8 @@ pub(crate) struct Partition {
     state: RwLock<State>,
     /// Held by the one that reads new rows.
     reading: Mutex<()>,
+    /// Its file must not be written any more.
+    is_retired: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -51,6 +56,8 @@ pub(super) struct State {
     pub(super) lists: Option<Lists>,
     /// All rows up to this `vector_seq` are in.
     pub(super) read_to: i64,
+    /// All memories erased up to this change are out.
+    pub(super) gone_to: i64,
     /// Live vectors when the centres were found.
     pub(super) trained: usize,
     /// What the file holds all rows up to.
@@ -65,8 +72,9 @@ impl Partition {
             id,
             embedder: embedder.to_owned(),
             rotation,
-            state: RwLock::new(State { slots, lists: None, read_to: 0, trained: 0, saved_to: 0 }),
+            state: RwLock::new(State { slots, lists: None, read_to: 0, gone_to: 0, trained: 0, saved_to: 0 }),
             reading: Mutex::new(()),
+            is_retired: AtomicBool::new(false),
         }
     }
 
@@ -76,6 +84,33 @@ impl Partition {
 
     pub(super) fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on its file is not written.
+    pub(super) fn retire(&self) {
+        self.is_retired.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_retired(&self) -> bool {
+        self.is_retired.load(Ordering::SeqCst)
+    }
+
+    /// Takes out what was erased up to this change, so that it does not get into the next file.
+    pub(super) fn learn_of_the_gone(&self, read: &ReadTx<'_>, last_change: i64) -> Result<(), StoreError> {
+        let known = self.state().gone_to;
+        if known >= last_change {
+            return Ok(());
+        }
+        let gone: Vec<i64> = read.query(
+            "SELECT seq FROM memory_gone
+             WHERE tenant_id = ?1 AND namespace = ?2 AND change_seq > ?3 AND change_seq <= ?4",
+            &values![&self.id.tenant, self.id.namespace.as_str(), known, last_change],
+            |row| row.get(0),
+        )?;
+        let mut state = self.state_mut();
+        state.kill(&gone);
+        state.gone_to = state.gone_to.max(last_change);
+        Ok(())
     }
 
     /// Reads the rows up to `newest` that are not in yet. `load` is asked first when nothing is in at all.

@@ -42,12 +42,14 @@ pub(super) struct Slots {
     seqs: Vec<i64>,
     /// Slot of each memory, by its number.
     slot_of: Vec<u32>,
+    /// The memories that have one, as bits.
+    present: Vec<u64>,
     live: usize,
 }
 
 impl Slots {
     pub(super) fn new(width: usize) -> Self {
-        Self { width, chunks: Vec::new(), seqs: Vec::new(), slot_of: Vec::new(), live: 0 }
+        Self { width, chunks: Vec::new(), seqs: Vec::new(), slot_of: Vec::new(), present: Vec::new(), live: 0 }
     }
 
     /// Slots given so far, dead ones included.
@@ -65,7 +67,7 @@ impl Slots {
 
     pub(super) fn bytes(&self) -> usize {
         let chunks: usize = self.chunks.iter().map(|chunk| chunk.bytes.capacity() + 4 * chunk.scales.capacity()).sum();
-        chunks + 8 * self.seqs.capacity() + 4 * self.slot_of.capacity()
+        chunks + 8 * (self.seqs.capacity() + self.present.capacity()) + 4 * self.slot_of.capacity()
     }
 
     /// Number of the memory in this slot, if it is alive.
@@ -80,10 +82,7 @@ impl Slots {
 
     /// How many of these memories have a vector.
     pub(super) fn known(&self, allowed: &Bits) -> usize {
-        if self.live == 0 {
-            return 0;
-        }
-        allowed.iter().filter(|seq| self.slot(*seq).is_some()).count()
+        allowed.common(&self.present)
     }
 
     /// Bytes and scale of a slot's vector.
@@ -99,7 +98,9 @@ impl Slots {
         let replaced = self.kill(seq);
         if self.slot_of.len() <= index {
             self.slot_of.resize(index + 1, NO_SLOT);
+            self.present.resize(index / 64 + 1, 0);
         }
+        self.present[index / 64] |= 1 << (index % 64);
         self.slot_of[index] = u32::try_from(self.seqs.len()).unwrap_or(NO_SLOT);
         self.push(seq, bytes, scale);
         self.live += 1;
@@ -121,7 +122,9 @@ impl Slots {
     /// Takes the memory out. Gives the slot it had.
     pub(super) fn kill(&mut self, seq: i64) -> Option<usize> {
         let slot = self.slot(seq)?;
-        self.slot_of[usize::try_from(seq).ok()?] = NO_SLOT;
+        let index = usize::try_from(seq).ok()?;
+        self.slot_of[index] = NO_SLOT;
+        self.present[index / 64] &= !(1 << (index % 64));
         self.seqs[slot] = DEAD;
         self.live -= 1;
         Some(slot)

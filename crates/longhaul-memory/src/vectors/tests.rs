@@ -379,3 +379,27 @@ async fn searches_beside_writers_find_everything_committed_before_them() {
     assert!(place.covered(&cache).await.unwrap() > 2700);
     place.check(&cache, place.vector(), |_| true, 0.9).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_erased_leaves_the_file_when_it_is_purged() {
+    let place = Place::new(64).await;
+    place.put(1, 601).await;
+    let cache = place.cache();
+    place.built(&cache).await;
+    assert!(place.file().exists());
+    place.run("DELETE FROM memory_vectors WHERE seq <= 300").await;
+    cache.purge(&place.id).unwrap();
+    assert_eq!(fs::read_dir(place.dir()).unwrap().count(), 0);
+    place.check(&cache, place.vector(), |_| true, 0.9).await;
+    place.built(&cache).await;
+    assert_eq!(place.covered(&cache).await, Some(300));
+    // Purging while a file is written: whichever comes first, none is left.
+    for _ in 0..5 {
+        place.read(&cache, |_, _| Ok(())).await;
+        cache.purge(&place.id).unwrap();
+        while !cache.is_idle() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(fs::read_dir(place.dir()).unwrap().count(), 0);
+    }
+}

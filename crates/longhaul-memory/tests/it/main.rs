@@ -1,9 +1,15 @@
 //! Behaviour of long-term memory at its public boundary, on a real store and the real embedding model.
 
 mod derived;
+mod editing;
 mod figures;
+mod fresh;
 mod input;
+mod listing;
 mod local;
+mod migration;
+mod namespaces;
 mod place;
 mod recall;
 mod scope;
+mod tenants;

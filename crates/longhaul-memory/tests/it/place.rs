@@ -1,7 +1,7 @@
 //! What the tests share: where the real model is, and a store with memory over it.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicI64, Ordering},
@@ -9,8 +9,11 @@ use std::{
 };
 
 use longhaul_core::{Ambient, Clock, MemoryId, Scope, SeededRng, TimeMs};
-use longhaul_memory::{Embedder, Kind, LocalModel, MIGRATIONS, Memory, NewMemory, Query, Recall, Source, embedding};
+use longhaul_memory::{
+    EmbedError, Embedder, Kind, LocalModel, MIGRATIONS, Memory, NewMemory, Query, Recall, Source, embedding,
+};
 use longhaul_store::{Store, StoreSettings};
+use longhaul_testbed::{Database, PrivateCluster};
 use tempfile::TempDir;
 
 /// The folder in which this machine keeps models: installed once, as `longhaul setup` does it.
@@ -30,6 +33,24 @@ pub(crate) fn model() -> LocalModel {
     MODEL.get_or_init(|| LocalModel::load(&model_dir()).expect("the installed model loads")).clone()
 }
 
+/// Where the suite's stores are: unset for SQLite, `postgres` for a private server.
+pub(crate) const STORE: &str = "LONGHAUL_TEST_STORE";
+
+/// Whether the suite runs on PostgreSQL.
+pub(crate) fn is_postgres() -> bool {
+    std::env::var(STORE).is_ok_and(|store| store == "postgres")
+}
+
+/// A new, empty store's settings, and the database that must live as long.
+pub(crate) fn new_store(folder: &Path) -> (StoreSettings, Option<Database<'static>>) {
+    if !is_postgres() {
+        return (StoreSettings::new(folder), None);
+    }
+    let cluster = PrivateCluster::shared().expect("a PostgreSQL server starts");
+    let database = cluster.create_database().expect("it makes a database");
+    (StoreSettings::from_url(&database.url(), folder).expect("its address is one"), Some(database))
+}
+
 /// A store of its own, with memory over it.
 pub(crate) struct Place {
     pub(crate) store: Store,
@@ -38,6 +59,8 @@ pub(crate) struct Place {
     /// Removed when the test ends.
     pub(crate) folder: TempDir,
     pub(crate) clock: Arc<SetClock>,
+    settings: StoreSettings,
+    _database: Option<Database<'static>>,
 }
 
 /// A clock the test sets.
@@ -61,9 +84,17 @@ impl Place {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let clock = Arc::new(SetClock(AtomicI64::new(1_800_000_000_000)));
         let ambient = Ambient::new(clock.clone(), Arc::new(SeededRng::new(1)));
-        let store =
-            Store::open(StoreSettings::new(folder.path()), ambient, &[MIGRATIONS]).await.expect("the store opens");
-        Self { memory: Memory::new(store.clone(), embedder), store, scope: Scope::single_user(), folder, clock }
+        let (settings, database) = new_store(folder.path());
+        let store = Store::open(settings.clone(), ambient, &[MIGRATIONS]).await.expect("the store opens");
+        let memory = Memory::new(store.clone(), embedder);
+        Self { memory, store, scope: Scope::single_user(), folder, clock, settings, _database: database }
+    }
+
+    /// The same store opened once more, as another process does.
+    pub(crate) async fn another(&self, embedder: Option<Arc<dyn Embedder>>) -> Memory {
+        let ambient = Ambient::new(self.clock.clone(), Arc::new(SeededRng::new(2)));
+        let store = Store::open(self.settings.clone(), ambient, &[MIGRATIONS]).await.expect("the store opens again");
+        Memory::new(store, embedder)
     }
 
     /// With the real model.
@@ -99,6 +130,29 @@ impl Place {
     pub(crate) async fn sql(&self, sql: &'static str) -> u64 {
         self.store.write(move |tx| tx.execute(sql, &[])).await.expect("the statement runs")
     }
+}
+
+/// An embedder that costs nothing: counts of letters. What shares letters is near.
+pub(crate) struct Letters;
+
+#[async_trait::async_trait]
+impl Embedder for Letters {
+    fn id(&self) -> &'static str {
+        "letters"
+    }
+
+    fn dimensions(&self) -> usize {
+        26
+    }
+
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        Ok(texts.iter().map(|text| letters(text)).collect())
+    }
+}
+
+pub(crate) fn letters(text: &str) -> Vec<f32> {
+    let count = |letter: u8| text.bytes().filter(|byte| byte.to_ascii_lowercase() == letter).count() as f32;
+    (b'a'..=b'z').map(|letter| count(letter) + 0.01).collect()
 }
 
 pub(crate) fn note(text: &str) -> NewMemory {

@@ -182,8 +182,9 @@ async fn searching_writes_nothing() {
     let state = |place: &Place| {
         let store = place.store.clone();
         async move {
-            let sql = "SELECT (SELECT count(*) FROM memories), (SELECT sum(last_seq + last_vector_seq) FROM memory_partitions),
-                       (SELECT total(length(postings)) FROM memory_postings), (SELECT count(*) FROM events)";
+            let sql = "SELECT (SELECT count(*) FROM memories),
+                       (SELECT CAST(sum(last_seq + last_change + last_vector_seq) AS INTEGER) FROM memory_partitions),
+                       (SELECT CAST(sum(length(postings)) AS REAL) FROM memory_postings), (SELECT count(*) FROM events)";
             let row = |row: &longhaul_store::Row<'_>| {
                 Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, row.get::<f64>(2)?, row.get::<i64>(3)?))
             };

@@ -140,7 +140,7 @@ impl Operator {
     /// Those of [`Store::verify`].
     pub async fn verify(&self) -> Result<Report, OperateError> {
         let known = self.store.read(rows::components).await?;
-        let all = longhaul_durable::CHECKS.iter().chain(sound::CHECKS);
+        let all = longhaul_durable::CHECKS.iter().chain(longhaul_memory::CHECKS).chain(sound::CHECKS);
         let checks: Vec<_> = all.filter(|check| known.iter().any(|known| known == check.component)).copied().collect();
         Ok(self.store.verify(&checks).await?)
     }
