@@ -1,9 +1,10 @@
 #!/bin/sh
-# Installs the Milvus servers that the tests talk to, below the user's cache folder. Safe to run again: what is there
-# stays. Without arguments both; `peers.sh lite` or `peers.sh full` only one of them.
+# Installs what the tests talk to, below the user's cache folder. Safe to run again: what is there stays. Without
+# arguments both Milvus servers; `peers.sh lite`, `peers.sh full` or `peers.sh mcp` only one of them.
 #
 #   milvus-lite 3.2.2  the small server in Python, which starts within two seconds
 #   milvus 2.3.5       the full standalone server, with its own libraries
+#   mcp 2.3.0          the official Python client of the Model Context Protocol, which `longhaul mcp` is tested with
 #
 # Nothing of this is part of the program: it speaks plain Milvus gRPC to any server.
 set -eu
@@ -56,6 +57,12 @@ PYTHON
     say "milvus 2.3.5 is there"
 }
 
+mcp() {
+    environment mcp-2.3.0 "mcp==2.3.0"
+    touch "$peers/mcp-2.3.0/.whole"
+    say "mcp 2.3.0 is there"
+}
+
 mkdir -p "$peers"
 # One installation at a time, whoever asks.
 if [ "${LONGHAUL_PEERS_LOCKED:-}" != 1 ] && command -v flock >/dev/null 2>&1; then
@@ -66,6 +73,7 @@ for which in "$@"; do
     case $which in
         lite) lite ;;
         full) full ;;
-        *) fail "there is no $which: lite or full" ;;
+        mcp) mcp ;;
+        *) fail "there is no $which: lite, full or mcp" ;;
     esac
 done

@@ -17,6 +17,10 @@ use serde_json::Value;
 /// A suite that takes longer hangs.
 const SUITE_SECONDS_MAX: u64 = 1_500;
 
+/// Installs the client where it is missing, and lets it talk with the program.
+const MCP_CLIENT: &str = "scripts/peers.sh mcp && \
+    exec \"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/mcp-2.3.0/bin/python\" scripts/mcp-conversation.py \"$1\"";
+
 /// Something that was run, and how it ended.
 #[derive(Debug)]
 struct Part {
@@ -57,6 +61,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
     }
     parts.extend(on_postgres(&binaries)?);
     parts.push(suite("examples in the docs", Path::new("cargo"), &["test", "--workspace", "--doc"], root)?);
+    parts.push(suite("MCP with the official Python client", Path::new("sh"), &["-c", MCP_CLIENT, "sh", &longhaul.display().to_string()], root)?);
     // By name: the build may have put a new file in the place of the one that is running.
     let xtask = longhaul.with_file_name("xtask");
     parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);

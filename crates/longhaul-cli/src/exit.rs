@@ -2,7 +2,7 @@
 
 use std::{fmt, process::ExitCode};
 
-use longhaul::{ErrorKind, LonghaulError, MemoriesError, OperateError, settings::SettingsError};
+use longhaul::{ErrorKind, LonghaulError, MemoriesError, OperateError, knowledge::KnowledgeError, settings::SettingsError, tools::mcp::McpError};
 
 /// An exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,9 +71,36 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     }
     let kind = error.downcast_ref::<LonghaulError>().map(LonghaulError::kind);
     let kind = kind.or_else(|| error.downcast_ref::<OperateError>().map(OperateError::kind));
-    match kind.or_else(|| error.downcast_ref::<MemoriesError>().map(MemoriesError::kind)) {
+    let kind = kind.or_else(|| error.downcast_ref::<MemoriesError>().map(MemoriesError::kind));
+    let kind = kind.or_else(|| error.downcast_ref::<KnowledgeError>().map(of_knowledge));
+    match kind.or_else(|| error.downcast_ref::<McpError>().map(of_mcp)) {
         Some(ErrorKind::Usage) => Exit::Usage,
         Some(ErrorKind::Environment) => Exit::Environment,
         Some(ErrorKind::Retry | ErrorKind::Failed) | None => Exit::Failed,
+    }
+}
+
+fn of_knowledge(error: &KnowledgeError) -> ErrorKind {
+    match error {
+        KnowledgeError::Path { .. }
+        | KnowledgeError::Glob { .. }
+        | KnowledgeError::TooManyFiles { .. }
+        | KnowledgeError::NothingToAdd { .. }
+        | KnowledgeError::Name { .. }
+        | KnowledgeError::NoCorpus { .. }
+        | KnowledgeError::NoVersion { .. }
+        | KnowledgeError::NotYours { .. } => ErrorKind::Usage,
+        KnowledgeError::Busy { .. } => ErrorKind::Retry,
+        KnowledgeError::Stopped { .. }
+        | KnowledgeError::Interrupted { .. }
+        | KnowledgeError::Memory(_)
+        | KnowledgeError::Store(_) => ErrorKind::Failed,
+    }
+}
+
+fn of_mcp(error: &McpError) -> ErrorKind {
+    match error {
+        McpError::NotLoopback { .. } | McpError::Listen { .. } | McpError::WeakToken { .. } => ErrorKind::Usage,
+        McpError::Handshake { .. } | McpError::Down { .. } => ErrorKind::Failed,
     }
 }

@@ -66,6 +66,7 @@ impl Longhaul {
         let migrations = [
             longhaul_durable::MIGRATIONS,
             longhaul_memory::MIGRATIONS,
+            longhaul_knowledge::MIGRATIONS,
             longhaul_workspace::MIGRATIONS,
             longhaul_harness::MIGRATIONS,
         ];

@@ -19,6 +19,7 @@ mod error;
 mod folder;
 mod home;
 mod machine;
+mod mcp;
 mod memories;
 mod operate;
 mod queries;
@@ -44,12 +45,14 @@ pub use longhaul_harness::{
     project::Project,
     verification::{Refusal, StoredVerdict},
 };
+pub use longhaul_knowledge as knowledge;
 pub use longhaul_memory as memory;
 pub use longhaul_model as model;
 pub use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, Problem};
 pub use longhaul_store::{Backup, BackupProgress, Finding as StoreFinding, Report as StoreReport, Severity};
 pub use longhaul_tools as tools;
 pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
+pub use mcp::{McpHttp, ToolOptions, memory_tools, serve_mcp};
 pub use memories::{
     Correcting, Filters, Forgetting, Memories, MemoriesError, MemoriesPlace, Receipt, Remembering, receipt_lines,
 };

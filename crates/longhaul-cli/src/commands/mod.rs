@@ -9,7 +9,9 @@ mod executions;
 mod explain;
 mod init;
 mod keep;
+mod knowledge;
 mod log;
+mod mcp;
 mod memory;
 mod report;
 mod run;
@@ -43,6 +45,8 @@ pub(crate) enum Command {
     Retry(settle::Retry),
     Explain(explain::Explain),
     Memory(memory::MemoryArgs),
+    Knowledge(knowledge::KnowledgeArgs),
+    Mcp(Box<mcp::Mcp>),
     Backup(keep::BackupArgs),
     Store(keep::StoreArgs),
     Demo(demo::Demo),
@@ -70,6 +74,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Retry(command) => settle::retry(&global, &command),
         Command::Explain(command) => explain::run(&global, &command),
         Command::Memory(command) => memory::run(&global, &command),
+        Command::Knowledge(command) => knowledge::run(&global, &command),
+        Command::Mcp(command) => mcp::run(&global, &command),
         Command::Backup(command) => keep::backup(&global, &command),
         Command::Store(command) => keep::store(&global, &command),
         Command::Demo(command) => demo::run(&global, &command),

@@ -2,4 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod access;
 mod chunking;
+mod corpora;
+mod files;
+mod fixture;

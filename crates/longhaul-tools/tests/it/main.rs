@@ -8,4 +8,5 @@ mod files;
 mod fixture;
 mod lifetime;
 mod limits;
+mod mcp;
 mod registry;

@@ -13,6 +13,7 @@ mod remembering;
 use std::{path::Path, sync::Arc};
 
 use longhaul_core::{Ambient, MemoryId, Scope, TenantId, TimeMs, UserId};
+use longhaul_knowledge::Knowledge;
 use longhaul_memory::{
     Edit, Embedder, Grantee, Indexed, Item, Memory, Namespace, Page, PartitionInfo, Query, Recall, Stats, when::Zone,
 };
@@ -67,7 +68,8 @@ impl Memories {
             None => StoreSettings::new(&settings.home),
         };
         let opened = StoreSettings { keys: StateKeys::from_env().map_err(StoreError::from)?, ..opened };
-        let store = Store::open(opened, ambient.clone(), &[longhaul_memory::MIGRATIONS]).await?;
+        let migrations = [longhaul_memory::MIGRATIONS, longhaul_knowledge::MIGRATIONS];
+        let store = Store::open(opened, ambient.clone(), &migrations).await?;
         let (embedder, no_model) = if with_model { model(settings)? } else { (None, None) };
         let id = embedder.as_ref().map(|embedder| embedder.id().to_owned());
         let memory = Memory::new(store.clone(), embedder);
@@ -97,6 +99,18 @@ impl Memories {
     #[must_use]
     pub fn memory(&self) -> &Memory {
         &self.memory
+    }
+
+    /// The corpora of documents in the same store.
+    #[must_use]
+    pub fn knowledge(&self) -> Knowledge {
+        Knowledge::new(self.store.clone(), self.memory.clone())
+    }
+
+    /// Time, randomness and ids.
+    #[must_use]
+    pub fn ambient(&self) -> &Ambient {
+        &self.ambient
     }
 
     /// The embedding model's id, if it is loaded.

@@ -10,7 +10,7 @@ mod grants;
 mod index;
 mod list;
 mod pin;
-mod place;
+pub(super) mod place;
 mod search;
 mod show;
 mod stats;

@@ -8,7 +8,7 @@ use crate::args::Global;
 /// Whose memory, and where it is kept.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Whose memory")]
-pub(super) struct PlaceFlags {
+pub(in crate::commands) struct PlaceFlags {
     /// The store: its folder, or postgres://USER:PASSWORD@HOST/DATABASE [default: the home's]
     #[arg(long, value_name = "DIR|URL", env = "LONGHAUL_STORE", hide_env_values = true)]
     store: Option<String>,
@@ -22,7 +22,7 @@ pub(super) struct PlaceFlags {
 
 /// What a command needs of the embedding model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Model {
+pub(in crate::commands) enum Model {
     /// Nothing; it is not loaded.
     Unused,
     /// Texts are embedded if it is installed.
@@ -31,7 +31,7 @@ pub(super) enum Model {
 
 impl PlaceFlags {
     /// Opens the memory; a command that writes makes a store that is not there.
-    pub(super) async fn open(&self, global: &Global, model: Model, make: bool) -> anyhow::Result<Memories> {
+    pub(in crate::commands) async fn open(&self, global: &Global, model: Model, make: bool) -> anyhow::Result<Memories> {
         let settings = global.settings(None, &[])?;
         let place = MemoriesPlace {
             store: self.store.clone().filter(|store| !store.is_empty()),
