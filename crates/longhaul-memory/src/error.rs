@@ -164,6 +164,9 @@ pub enum MemoryError {
         /// The namespace.
         namespace: Namespace,
     },
+    /// Cold memory could not be read or written.
+    #[error("cold memory could not be reached")]
+    Cold(#[from] crate::ColdError),
     /// There is no such namespace.
     #[error("there is no namespace {namespace}; it begins with the first memory written to it")]
     NoPartition {
@@ -186,7 +189,9 @@ impl From<MemoryError> for StoreError {
             | MemoryError::UnknownField { .. }
             | MemoryError::NoAccess { .. }
             | MemoryError::Frozen { .. }
-            | MemoryError::NoPartition { .. }) => Self::Constraint { detail: refused.to_string() },
+            | MemoryError::NoPartition { .. }
+            | MemoryError::User(_)
+            | MemoryError::Cold(_)) => Self::Constraint { detail: refused.to_string() },
         }
     }
 }

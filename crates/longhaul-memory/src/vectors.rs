@@ -117,6 +117,15 @@ impl Cache {
         Ok(None)
     }
 
+    /// Forgets a partition's vectors and deletes its file; they are read again when they are asked for. Tells whether there
+    /// was a file.
+    pub(crate) fn forget(&self, id: &PartitionId) -> bool {
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        tenants.partitions.retain(|(of, _), _| of != id);
+        drop(tenants);
+        self.builder.dir().is_some_and(|dir| file::delete(dir, id))
+    }
+
     /// Whether nothing is done or waits to be done in the background.
     pub(crate) fn is_idle(&self) -> bool {
         self.builder.is_idle()

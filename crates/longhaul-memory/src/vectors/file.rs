@@ -60,6 +60,11 @@ fn path(dir: &Path, id: &PartitionId) -> PathBuf {
     dir.join(format!("{}.vectors", &hex::encode(Sha256::digest(id.to_string()))[..32]))
 }
 
+/// Deletes the partition's file. Tells whether there was one.
+pub(super) fn delete(dir: &Path, id: &PartitionId) -> bool {
+    std::fs::remove_file(path(dir, id)).is_ok()
+}
+
 /// Writes the partition's file, if it has an index.
 pub(super) fn save(dir: &Path, partition: &Partition) -> io::Result<()> {
     let (slots, list_of, centres, read_to, trained) = {
