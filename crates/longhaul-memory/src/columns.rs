@@ -16,7 +16,7 @@ use longhaul_core::TimeMs;
 use longhaul_store::{Row, StoreError};
 use serde_json::{Map, Value};
 
-use crate::{Kind, Source, bits::Bits};
+use crate::{Kind, Source, bits::Bits, life::ColdRow};
 
 pub(crate) use held::Shelf;
 use values::{Column, Fields, Words};
@@ -88,6 +88,33 @@ impl Cells {
             superseded_at: row.get(19)?,
             change: row.get(20)?,
         })
+    }
+
+    fn of_cold(seq: i64, row: &ColdRow) -> Self {
+        let place = |found: Option<usize>| found.and_then(|place| u8::try_from(place).ok()).unwrap_or(0);
+        Self {
+            seq,
+            kind: place(Kind::ALL.iter().position(|kind| kind.as_str() == row.kind)),
+            source: place(Source::ALL.iter().position(|source| source.as_str() == row.source)),
+            collection: row.collection.clone(),
+            user: row.user_id.clone(),
+            task: row.task_id.clone(),
+            thread: row.thread.clone(),
+            happened_at: row.happened_at,
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+            importance: row.importance,
+            pinned: row.pinned,
+            indexed: row.indexed,
+            tags: parsed(&row.tags),
+            meta: parsed(&row.meta),
+            subject: row.subject.clone(),
+            attribute: row.attribute.clone(),
+            valid_from: row.valid_from,
+            valid_to: row.valid_to,
+            superseded_at: row.superseded_at,
+            change: 0,
+        }
     }
 }
 
@@ -178,6 +205,13 @@ impl Columns {
             threads: HashMap::new(),
             meta: Fields::default(),
         }
+    }
+
+    /// Of the rows of a cold segment, which get the numbers 1, 2, … here.
+    pub(crate) fn of_cold(rows: &[ColdRow]) -> Self {
+        let mut columns = Self::new();
+        (1..).zip(rows).for_each(|(number, row)| columns.put(&Cells::of_cold(number, row)));
+        columns
     }
 
     fn is_alive(&self, number: usize) -> bool {
@@ -281,7 +315,7 @@ impl Columns {
         }
     }
 
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let narrow = self.kind.bytes() + self.source.bytes() + self.pinned.bytes() + self.indexed.bytes();
         let words = self.collection.bytes() + self.user.bytes() + self.task.bytes() + self.thread.bytes();
         let wide = self.happened_at.bytes() + self.created_at.bytes() + self.expires_at.bytes();

@@ -84,13 +84,22 @@ impl Memory {
         Ok(true)
     }
 
-    /// Changes a memory in a transaction of its own.
+    /// Changes a memory in a transaction of its own. A cold one comes back first.
     ///
     /// # Errors
-    /// As [`Memory::edit`].
+    /// As [`Memory::edit`]; [`MemoryError::Cold`] when a cold memory's segment cannot be read.
     pub async fn change(&self, scope: &Scope, id: &MemoryId, edit: Edit) -> Result<bool, MemoryError> {
-        let (handle, scope, id) = (self.clone(), scope.clone(), id.clone());
-        self.shared.store.write(move |tx| handle.edit(tx, &scope, &id, &edit)).await
+        for first in [true, false] {
+            let (handle, scope, id, edit) = (self.clone(), scope.clone(), id.clone(), edit.clone());
+            let (asking, wanted) = (scope.clone(), id.clone());
+            if self.shared.store.write(move |tx| handle.edit(tx, &scope, &id, &edit)).await? {
+                return Ok(true);
+            }
+            if !first || self.warm_for(&asking, &wanted).await? == 0 {
+                break;
+            }
+        }
+        Ok(false)
     }
 
     /// Puts other keywords in, and takes the vector of the old text away.

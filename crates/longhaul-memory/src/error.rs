@@ -164,6 +164,9 @@ pub enum MemoryError {
         /// The namespace.
         namespace: Namespace,
     },
+    /// Cold memory could not be read or written.
+    #[error("cold memory could not be reached")]
+    Cold(#[from] crate::ColdError),
     /// There is no such namespace.
     #[error("there is no namespace {namespace}; it begins with the first memory written to it")]
     NoPartition {
@@ -187,7 +190,8 @@ impl From<MemoryError> for StoreError {
             | MemoryError::NoAccess { .. }
             | MemoryError::Frozen { .. }
             | MemoryError::NoPartition { .. }
-            | MemoryError::User(_)) => Self::Constraint { detail: refused.to_string() },
+            | MemoryError::User(_)
+            | MemoryError::Cold(_)) => Self::Constraint { detail: refused.to_string() },
         }
     }
 }

@@ -203,9 +203,11 @@ impl Indexer {
                 let _ = tokio::time::timeout(LOOK_EVERY, self.memory.shared.wake.notified()).await;
             }
         };
+        // Beside it memories are looked after: what has expired goes, what was used is noted (`life`).
         tokio::select! {
             () = &mut shutdown => {}
             () = round => {}
+            () = self.memory.keep() => {}
         }
     }
 

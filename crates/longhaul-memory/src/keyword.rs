@@ -103,6 +103,59 @@ pub(crate) fn remove(tx: &mut Tx<'_>, id: &PartitionId, seq: i64, content: Optio
     count_terms(tx, id, -i64::from(length))
 }
 
+/// Takes the words of many texts out at once: each block of a term is written once.
+pub(crate) fn remove_many(tx: &mut Tx<'_>, id: &PartitionId, texts: &[(i64, &str)]) -> Result<(), StoreError> {
+    let (mut gone, mut all_terms): (BTreeMap<(String, i64), Vec<i64>>, i64) = (BTreeMap::new(), 0);
+    for (seq, content) in texts {
+        let (terms, length) = counted(content);
+        all_terms += i64::from(length);
+        for term in terms.into_keys() {
+            gone.entry((term, seq / BLOCK)).or_default().push(seq % BLOCK);
+        }
+    }
+    for ((term, block), offsets) in gone {
+        cut_out(tx, id, &term, block, &offsets)?;
+    }
+    count_terms(tx, id, -all_terms)
+}
+
+/// Takes memories out of one block of a term.
+fn cut_out(tx: &mut Tx<'_>, id: &PartitionId, term: &str, block: i64, offsets: &[i64]) -> Result<(), StoreError> {
+    let key = values![&id.tenant, id.namespace.as_str(), term, block];
+    let which = "WHERE tenant_id = ?1 AND namespace = ?2 AND term = ?3 AND block = ?4";
+    let found = tx.query_optional(&format!("SELECT postings FROM memory_postings {which}"), &key, |row| {
+        Ok(decode(row.bytes(0)?).collect::<Vec<_>>())
+    })?;
+    let mut rest = Vec::new();
+    let kept = found.into_iter().flatten().filter(|posting| !offsets.contains(&i64::from(posting.offset)));
+    kept.for_each(|posting| posting.encode(&mut rest));
+    if rest.is_empty() {
+        tx.execute(&format!("DELETE FROM memory_postings {which}"), &key)?;
+    } else {
+        let params = values![&id.tenant, id.namespace.as_str(), term, block, rest];
+        tx.execute(&format!("UPDATE memory_postings SET postings = ?5 {which}"), &params)?;
+    }
+    Ok(())
+}
+
+/// Counts so many memories less.
+pub(crate) fn count_fewer(tx: &mut Tx<'_>, id: &PartitionId, fewer: usize) -> Result<(), StoreError> {
+    count_documents(tx, id, -(fewer as i64))
+}
+
+/// Counts one memory more.
+pub(crate) fn count_more(tx: &mut Tx<'_>, id: &PartitionId) -> Result<(), StoreError> {
+    count_documents(tx, id, 1)
+}
+
+fn count_documents(tx: &mut Tx<'_>, id: &PartitionId, more: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE memory_partitions SET documents = documents + ?3 WHERE tenant_id = ?1 AND namespace = ?2",
+        &values![&id.tenant, id.namespace.as_str(), more],
+    )?;
+    Ok(())
+}
+
 /// Counts one memory less.
 pub(crate) fn count_less(tx: &mut Tx<'_>, id: &PartitionId) -> Result<(), StoreError> {
     tx.execute(
@@ -204,6 +257,8 @@ pub(crate) struct Scores {
     pub(crate) bm25: Vec<f32>,
     /// What a text that repeats every term of the query for ever would get.
     pub(crate) bound: f32,
+    /// How many memories have each of the query's distinct terms.
+    pub(crate) containing: Vec<usize>,
 }
 
 /// BM25 of every allowed memory that shares a term with the query.
@@ -220,6 +275,7 @@ pub(crate) fn score(
     let length_mean = (partition.terms as f32 / documents).max(1.0);
     for term in distinct(query) {
         let occurrences = recent.occurrences(read, partition, columns, term)?;
+        scores.containing.push(occurrences.len());
         let containing = (occurrences.len() as f32).min(documents);
         let rarity = ((documents - containing + 0.5) / (containing + 0.5)).ln_1p();
         scores.bound += rarity * (K1 + 1.0);
@@ -236,7 +292,8 @@ pub(crate) fn score(
     Ok(scores)
 }
 
-fn distinct(query: &[String]) -> Vec<&String> {
+/// The terms of a query that are looked up, each once.
+pub(crate) fn distinct(query: &[String]) -> Vec<&String> {
     let mut seen = std::collections::HashSet::new();
     query.iter().filter(|term| seen.insert(*term)).take(QUERY_TERMS_MAX).collect()
 }

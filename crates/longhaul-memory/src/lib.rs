@@ -37,18 +37,18 @@ mod fusion;
 mod indexer;
 mod item;
 mod keyword;
-mod list;
 mod life;
+mod list;
 pub mod measure;
 mod memory;
 mod namespace;
 mod query;
+mod rank;
 pub mod remote;
 mod reuse;
 mod rows;
 mod schema;
 mod search;
-mod rank;
 mod text;
 mod transfer;
 pub mod user;
@@ -66,8 +66,11 @@ pub use indexer::{Indexed, Indexer};
 pub use item::{
     CONTENT_BYTES_MAX, Fact, Index, Item, Kind, META_BYTES_MAX, NewMemory, Prepared, Source, TAGS_MAX, Tier,
 };
+pub use life::{
+    ColdError, ColdLimits, ColdPlace, Compacted, Credential, Erased, Forget, KindRule, Moved, PastFact, Receipt,
+    S3Place, Tended, TierRules, UseCount,
+};
 pub use list::{Page, Stats};
-pub use life::{ColdError, ColdLimits, ColdPlace, Credential, KindRule, S3Place, TierRules};
 pub use memory::Memory;
 pub use namespace::Namespace;
 pub use query::{CONDITIONS_MAX, Condition, Explain, HITS_MAX, Hit, Mode, Op, Query, Recall, Tiers};

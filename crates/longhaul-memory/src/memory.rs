@@ -10,11 +10,12 @@ use longhaul_store::{Place, ReadTx, Store, Tx, values};
 use tokio::sync::Notify;
 
 use crate::{
-    Embedder, Item, MemoryError, Namespace, NewMemory, Prepared,
+    Embedder, Item, MemoryError, Namespace, NewMemory, Prepared, Tier,
     access::{self, Numbers, Right},
     columns::Shelf,
     embed,
     keyword::{self, Recent},
+    life::{Life, facts},
     namespace::PartitionId,
     rows::{self, COLUMNS},
     vectors::Cache,
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) columns: Shelf,
     pub(crate) vectors: Cache,
     pub(crate) words: Recent,
+    /// What becomes of memories after they were written.
+    pub(crate) life: Life,
     /// Rung when rows were written that have no vector yet.
     pub(crate) wake: Notify,
 }
@@ -53,7 +56,8 @@ impl Memory {
         let vectors = Cache::new(VECTOR_BYTES_MAX, index_dir(store.place()));
         let columns = Shelf::new(COLUMN_BYTES_MAX);
         let words = Recent::new(POSTING_BYTES_MAX);
-        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, words, wake: Notify::new() }) }
+        let life = Life::new(store.place());
+        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, words, life, wake: Notify::new() }) }
     }
 
     /// Checks and writes one memory in the caller's transaction: found by its words from the commit on, by its meaning
@@ -118,6 +122,10 @@ impl Memory {
             let numbers = Numbers { seq: first.seq + offset, change: first.change + offset };
             let memory_id = MemoryId::from_body(&tx.ambient().ids.body());
             rows::insert(tx, &id, &scope.user, numbers, &memory_id, prepared)?;
+            if let Some(fact) = &prepared.memory.fact {
+                let happened_at = prepared.memory.happened_at.unwrap_or_else(|| tx.now());
+                facts::settle(tx, &id, numbers.seq, &memory_id, fact, happened_at)?;
+            }
             ids.push(memory_id);
         }
         keyword::add(tx, &id, first.seq, batch)?;
@@ -178,12 +186,27 @@ impl Memory {
         Ok(ids)
     }
 
-    /// The memory of this id, unless it has expired, or belongs to another tenant or to a namespace that the user may not
-    /// read.
+    /// The memory of this id, hot or cold, unless it has expired, or belongs to another tenant or to a namespace that the
+    /// user may not read. It counts as used: a cold one comes back in the background.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Those of the store; [`MemoryError::Cold`] when it is cold and cannot be read.
     pub async fn get(&self, scope: &Scope, id: &MemoryId) -> Result<Option<Item>, MemoryError> {
+        let found = match self.get_hot(scope, id).await? {
+            Some(item) => Some(item),
+            None => self.get_cold(scope, id).await?,
+        };
+        if let Some(item) = &found {
+            let now = self.shared.store.ambient().clock.now();
+            self.shared.life.usage.used(&scope.tenant, id, &item.namespace, now);
+            if item.tier == Tier::Cold {
+                self.shared.life.wants_warmth(&scope.tenant, id);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn get_hot(&self, scope: &Scope, id: &MemoryId) -> Result<Option<Item>, MemoryError> {
         let (scope, id) = (scope.clone(), id.clone());
         let by_id = move |read: &ReadTx<'_>| {
             let sql = format!(
@@ -198,12 +221,13 @@ impl Memory {
     }
 
     /// Removes a memory with its keywords and its vector, in the caller's transaction. Tells whether there was one that
-    /// the user may write to.
+    /// the user may write to. A cold one's bytes leave its segment in the background. [`Memory::erase`] also gives a
+    /// receipt.
     ///
     /// # Errors
     /// Those of the store.
     pub fn forget(&self, tx: &mut Tx<'_>, scope: &Scope, id: &MemoryId) -> Result<bool, MemoryError> {
-        let Some(found) = rows::find(tx, &scope.tenant, id)? else { return Ok(false) };
+        let Some(found) = rows::find(tx, &scope.tenant, id)? else { return self.forget_cold(tx, scope, id) };
         if !access::may(tx, scope, &found.id.namespace, Right::Write)? {
             return Ok(false);
         }
@@ -217,7 +241,7 @@ impl Shared {
     ///
     /// # Errors
     /// When the file cannot be removed.
-    pub(crate) fn purge(&self, id: &PartitionId) -> std::io::Result<()> {
+    pub(crate) fn purge(&self, id: &PartitionId) -> std::io::Result<bool> {
         self.columns.drop_partition(id);
         self.words.drop_partition(id);
         self.vectors.purge(id)

@@ -6,7 +6,8 @@ use longhaul_core::{MemoryId, TimeMs};
 use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 
 use crate::{
-    Fact, Index, Item, Kind, NewMemory, Prepared, Source, Tier, access, keyword, namespace::PartitionId, schema,
+    Fact, Index, Item, Kind, NewMemory, Prepared, Source, Tier, access, keyword, life::ColdRow,
+    namespace::PartitionId, schema,
 };
 
 /// The columns [`item`] reads, in its order.
@@ -147,16 +148,73 @@ pub(crate) fn erase(tx: &mut Tx<'_>, found: &Found) -> Result<bool, StoreError> 
     let change = access::next_change(tx, id)?;
     keyword::remove(tx, id, *seq, Index::from_stored(indexed).has_words().then_some(content.as_str()))?;
     keyword::count_less(tx, id)?;
+    take_out(tx, id, *seq, change, &memory_id)?;
+    let by_id = values![&id.tenant, id.namespace.as_str(), &memory_id];
+    tx.execute("DELETE FROM memory_access WHERE tenant_id = ?1 AND namespace = ?2 AND memory_id = ?3", &by_id)?;
+    Ok(true)
+}
+
+/// Takes a row out with its vectors and leaves word of it; its keywords and statistics are for others to take out.
+pub(crate) fn take_out(
+    tx: &mut Tx<'_>,
+    id: &PartitionId,
+    seq: i64,
+    change: i64,
+    memory_id: &MemoryId,
+) -> Result<(), StoreError> {
+    let key = values![&id.tenant, id.namespace.as_str(), seq];
     for table in ["memory_vectors", "memories"] {
         tx.execute(&format!("DELETE FROM {table} WHERE tenant_id = ?1 AND namespace = ?2 AND seq = ?3"), &key)?;
     }
-    let by_id = values![&id.tenant, id.namespace.as_str(), &memory_id];
-    tx.execute("DELETE FROM memory_access WHERE tenant_id = ?1 AND namespace = ?2 AND memory_id = ?3", &by_id)?;
     tx.execute(
         "INSERT INTO memory_gone (tenant_id, namespace, change_seq, seq, memory_id) VALUES (?1, ?2, ?3, ?4, ?5)",
-        &values![&id.tenant, id.namespace.as_str(), change, *seq, &memory_id],
+        &values![&id.tenant, id.namespace.as_str(), change, seq, memory_id],
     )?;
-    Ok(true)
+    Ok(())
+}
+
+/// Puts a row back that was taken out, under its number; its keywords and vectors are for others to write.
+pub(crate) fn put_back(tx: &mut Tx<'_>, id: &PartitionId, change: i64, row: &ColdRow) -> Result<(), StoreError> {
+    let key = values![&id.tenant, id.namespace.as_str(), row.seq];
+    // Who reads both would otherwise take the row for gone.
+    tx.execute("DELETE FROM memory_gone WHERE tenant_id = ?1 AND namespace = ?2 AND seq = ?3", &key)?;
+    tx.execute(
+        "INSERT INTO memories (tenant_id, namespace, seq, change_seq, memory_id, v, user_id, task_id, thread, collection,
+                               kind, source, content, meta, tags, importance, pinned, indexed, created_at, happened_at,
+                               expires_at, subject, attribute, valid_from, valid_to, superseded_by, superseded_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
+                 ?23, ?24, ?25, ?26, ?27)",
+        &values![
+            &id.tenant,
+            id.namespace.as_str(),
+            row.seq,
+            change,
+            &row.memory_id,
+            row.v,
+            &row.user_id,
+            row.task_id.as_ref(),
+            row.thread.as_ref(),
+            &row.collection,
+            &row.kind,
+            &row.source,
+            &row.content,
+            &row.meta,
+            &row.tags,
+            row.importance,
+            row.pinned,
+            row.indexed,
+            row.created_at,
+            row.happened_at,
+            row.expires_at,
+            row.subject.as_ref(),
+            row.attribute.as_ref(),
+            row.valid_from,
+            row.valid_to,
+            row.superseded_by.as_ref(),
+            row.superseded_at,
+        ],
+    )?;
+    Ok(())
 }
 
 /// Writes the vectors of rows that are there, each under the partition's next number. Gives how many that were.

@@ -3,13 +3,17 @@
 //! Invariants: retrieving never writes (invariant 9); nothing is scored that the filter did not let through; a row is
 //! only given out when the same snapshot finds it again in the same partition.
 
-use std::{collections::BTreeMap, sync::RwLockReadGuard, time::Instant};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, RwLockReadGuard},
+    time::Instant,
+};
 
 use longhaul_core::{Scope, TimeMs};
 use longhaul_store::{ReadTx, StoreError, values};
 
 use crate::{
-    Explain, Hit, Memory, MemoryError, Mode, Query, Recall,
+    Embedder, Explain, Hit, Memory, MemoryError, Mode, Query, Recall, Tiers,
     access::{self, Partition},
     bits::Bits,
     columns::Columns,
@@ -18,6 +22,7 @@ use crate::{
     fusion::{self, Scale},
     item::field,
     keyword,
+    life::cold::{self, HotWords, View},
     memory::Shared,
     rows::{self, COLUMNS},
     text,
@@ -28,6 +33,8 @@ use crate::{
 const QUERY_CHARS_MAX: usize = 4096;
 /// Fewest candidates taken from each leg.
 const CANDIDATES_MIN: usize = 64;
+/// How often a search begins again because cold segments came into being.
+const COLD_ATTEMPTS: usize = 3;
 
 /// A checked query with its terms and, if it could be embedded, its vector.
 struct Search {
@@ -85,12 +92,33 @@ impl Memory {
         let embedded_us = micros(started);
 
         let started = Instant::now();
-        let search = Search { scope: scope.clone(), terms: text::terms(&text), query, vector };
-        let shared = self.shared.clone();
-        let ranked = self.shared.store.read(move |read| search.run(read, &shared)).await?;
+        let search = Arc::new(Search { scope: scope.clone(), terms: text::terms(&text), query, vector });
+        let ranked = self.ranked(&search).await?;
         let elapsed_us = micros(started);
         let Ranked { hits, considered, unembedded, notes } = ranked;
+        let found = hits.iter().map(|hit| (&hit.item.id, &hit.item.namespace));
+        self.shared.life.usage.shown(&scope.tenant, found, self.shared.store.ambient().clock.now());
         Ok(Recall { hits, mode, considered, unembedded, elapsed_us, embedded_us, notes })
+    }
+
+    /// Runs the search on a snapshot, with the cold segments it needs read before.
+    async fn ranked(&self, search: &Arc<Search>) -> Result<Ranked, MemoryError> {
+        let is_cold = search.query.tiers != Tiers::Hot;
+        for attempt in 0..=COLD_ATTEMPTS {
+            let mut view = View::default();
+            if is_cold && (attempt > 0 || self.shared.life.has_cold()) {
+                view = self.cold_view(&search.scope, &search.query).await?;
+            }
+            view.take_as_it_is(!is_cold || attempt == COLD_ATTEMPTS);
+            let (search, shared) = (search.clone(), self.shared.clone());
+            let ranked: Result<_, MemoryError> =
+                self.shared.store.read(move |read| search.run(read, &shared, view)).await;
+            if let Some(ranked) = ranked? {
+                return Ok(ranked);
+            }
+            self.shared.life.note_cold();
+        }
+        Ok(Ranked { hits: Vec::new(), considered: 0, unembedded: 0, notes: Vec::new() })
     }
 
     async fn embedded(&self, text: &str) -> (Option<Vec<f32>>, Mode) {
@@ -112,7 +140,8 @@ fn micros(since: Instant) -> u64 {
 }
 
 impl Search {
-    fn run(&self, read: &ReadTx<'_>, shared: &Shared) -> Result<Ranked, MemoryError> {
+    /// `None` when there are cold segments that the view was not asked for.
+    fn run(&self, read: &ReadTx<'_>, shared: &Shared, view: View) -> Result<Option<Ranked>, MemoryError> {
         let now = read.now();
         let filter = Filter::new(&self.query, now)?;
         let partitions = access::readable(read, &self.scope, &self.query.namespaces)?;
@@ -133,23 +162,40 @@ impl Search {
                 vectors: vectors.clone(),
             });
         }
-        filter.check_fields(&parts.iter().map(|part| &*part.columns).collect::<Vec<_>>())?;
-        for part in &mut parts {
-            part.allowed = filter.run(&part.columns);
+        let Some(mut cold) = view.parts(read, &partitions, &self.query)? else { return Ok(None) };
+        let columns = parts.iter().map(|part| &*part.columns).chain(cold.iter().map(|part| &part.loaded.columns));
+        filter.check_fields(&columns.collect::<Vec<_>>())?;
+        if self.query.tiers != Tiers::Cold {
+            parts.iter_mut().for_each(|part| part.allowed = filter.run(&part.columns));
         }
+        cold.iter_mut().for_each(|part| part.allow(&filter));
 
-        let (candidates, scale) = self.candidates(read, shared, &parts)?;
-        let considered = parts.iter().map(|part| part.allowed.len()).sum();
+        let (candidates, scale) = self.candidates(read, shared, &parts, &cold)?;
+        let considered = parts.iter().map(|part| part.allowed.len()).sum::<usize>()
+            + cold.iter().map(|part| part.allowed.len()).sum::<usize>();
         let known = parts.iter().map(|part| part.vectors.as_ref().map_or(0, |vectors| vectors.known(&part.allowed)));
-        let unembedded = considered - known.sum::<usize>();
-        let hits = self.hits(read, &parts, scale, &candidates, now)?;
+        let known = known.sum::<usize>() + cold.iter().map(|part| self.known_cold(shared, part)).sum::<usize>();
+        let hits = self.hits(read, &parts, &cold, scale, &candidates, now)?;
         let stale = parts.iter().filter(|part| part.partition.analyser != text::VERSION);
-        let notes = stale.map(|part| format!("the keywords of {} are being built anew", part.partition.id.namespace));
-        Ok(Ranked { hits, considered, unembedded, notes: notes.collect() })
+        let stale = stale.map(|part| format!("the keywords of {} are being built anew", part.partition.id.namespace));
+        let notes = view.notes.into_iter().chain(stale).collect();
+        Ok(Some(Ranked { hits, considered, unembedded: considered - known, notes }))
+    }
+
+    /// How many of a cold segment's memories the query's vector can be compared with.
+    fn known_cold(&self, shared: &Shared, part: &cold::Part) -> usize {
+        let (Some(_), Some(embedder)) = (&self.vector, &shared.embedder) else { return 0 };
+        part.known(embedder.id(), embedder.dimensions())
     }
 
     /// The best of each leg in all partitions, each with what both legs say of it.
-    fn candidates(&self, read: &ReadTx<'_>, parts: &[Part<'_>]) -> Result<(BTreeMap<Place, Legs>, Scale), StoreError> {
+    fn candidates(
+        &self,
+        read: &ReadTx<'_>,
+        shared: &Shared,
+        parts: &[Part<'_>],
+        cold: &[cold::Part],
+    ) -> Result<(BTreeMap<Place, Legs>, Scale), StoreError> {
         let take = (self.query.k * 4).max(CANDIDATES_MIN);
         let mut candidates: BTreeMap<Place, Legs> = BTreeMap::new();
         let mut bound = 0.0_f32;
@@ -160,6 +206,15 @@ impl Search {
             let matching = scores.bm25.iter().zip(0..).filter(|(bm25, _)| **bm25 > 0.0);
             for (bm25, seq) in best(matching.map(|(bm25, seq)| (*bm25, seq)).collect(), take) {
                 candidates.entry((index, seq)).or_default().bm25 = bm25;
+            }
+            let hot = HotWords {
+                documents: part.partition.documents,
+                terms: part.partition.terms,
+                containing: scores.containing.clone(),
+            };
+            for found in self.cold_candidates(shared, cold, index, &hot, take) {
+                let legs = Legs { bm25: found.bm25, cosine: found.cosine };
+                candidates.insert((parts.len() + found.part, found.number), legs);
             }
             let (Some(vector), Some(leg)) = (&self.vector, &part.vectors) else { continue };
             for (cosine, seq) in leg.search(read, vector, &part.allowed, take)? {
@@ -181,6 +236,22 @@ impl Search {
         Ok((candidates, Scale::new(bm25_best, bound, cosine_best)))
     }
 
+    /// The best of each leg in the cold segments of a partition.
+    fn cold_candidates(
+        &self,
+        shared: &Shared,
+        cold: &[cold::Part],
+        partition: usize,
+        hot: &HotWords,
+        take: usize,
+    ) -> Vec<cold::Candidate> {
+        if cold.is_empty() {
+            return Vec::new();
+        }
+        let vector = self.vector.as_deref().zip(shared.embedder.as_deref().map(Embedder::id));
+        cold::candidates(cold, partition, &keyword::distinct(&self.terms), hot, vector, take)
+    }
+
     /// What the query's vector is compared with in a partition; `None` when the query has none.
     fn vectors(
         &self,
@@ -197,13 +268,17 @@ impl Search {
         &self,
         read: &ReadTx<'_>,
         parts: &[Part<'_>],
+        cold: &[cold::Part],
         scale: Scale,
         candidates: &BTreeMap<Place, Legs>,
         now: TimeMs,
     ) -> Result<Vec<Hit>, StoreError> {
         let mut scored: Vec<(f32, Place, Explain)> = Vec::with_capacity(candidates.len());
         for ((index, seq), legs) in candidates {
-            let columns = &parts[*index].columns;
+            let columns = match parts.get(*index) {
+                Some(part) => &*part.columns,
+                None => &cold[index - parts.len()].loaded.columns,
+            };
             let age_ms = now.0.saturating_sub(columns.happened_at(*seq).0);
             let (importance, kind) = (columns.importance(*seq), columns.kind(*seq));
             let (score, explain) = fusion::score(scale, legs.bm25, legs.cosine, importance, kind, age_ms);
@@ -216,9 +291,11 @@ impl Search {
         let sql = format!("SELECT {COLUMNS} FROM memories WHERE tenant_id = ?1 AND namespace = ?2 AND seq = ?3");
         let mut hits = Vec::with_capacity(self.query.k);
         for (score, (index, seq), explain) in scored {
-            let id = &parts[index].partition.id;
-            let key = values![&id.tenant, id.namespace.as_str(), seq];
-            if let Some(item) = read.query_optional(&sql, &key, rows::item)? {
+            let item = match parts.get(index).map(|part| &part.partition.id) {
+                Some(id) => read.query_optional(&sql, &values![&id.tenant, id.namespace.as_str(), seq], rows::item)?,
+                None => cold[index - parts.len()].item(seq),
+            };
+            if let Some(item) = item {
                 hits.push(Hit { item, score, explain });
             }
             if hits.len() == self.query.k {

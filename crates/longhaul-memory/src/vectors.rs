@@ -121,11 +121,11 @@ impl Cache {
     }
 
     /// Forgets a partition's vectors of every model, its files included, so that nothing erased from the rows is left
-    /// in them. What is still there is read from the rows again when it is asked for.
+    /// in them. What is still there is read from the rows again when it is asked for. Tells whether there was a file.
     ///
     /// # Errors
     /// When a file cannot be removed.
-    pub(crate) fn purge(&self, id: &PartitionId) -> io::Result<()> {
+    pub(crate) fn purge(&self, id: &PartitionId) -> io::Result<bool> {
         let purged: Vec<Arc<Partition>> = {
             let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
             let of_it = tenants.partitions.extract_if(|(of, _), _| of == id);
@@ -133,7 +133,7 @@ impl Cache {
         };
         // Whoever is writing the file now finds out before it is done.
         purged.iter().for_each(|partition| partition.retire());
-        self.builder.dir().map_or(Ok(()), |dir| file::remove(dir, id))
+        self.builder.dir().map_or(Ok(false), |dir| file::remove(dir, id))
     }
 
     /// Whether nothing is done or waits to be done in the background.

@@ -3,7 +3,11 @@
 //! It knows keys and bytes, not what a segment is. Invariants: what was written is durable when `put` returns; every
 //! call ends within [`Limits::call_ms_max`]; errors name the place and never a credential.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -44,7 +48,8 @@ impl Default for Limits {
 /// An open cold place. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Objects {
-    store: Arc<dyn ObjectStore>,
+    /// Empty until a folder is first used.
+    store: Arc<OnceLock<Arc<dyn ObjectStore>>>,
     place: ColdPlace,
     limits: Limits,
 }
@@ -52,20 +57,38 @@ pub(crate) struct Objects {
 impl Objects {
     /// Opens the place. A folder is made; a bucket is not asked for anything yet.
     pub(crate) fn open(place: ColdPlace, limits: Limits) -> Result<Self, ColdError> {
-        let store: Arc<dyn ObjectStore> = match &place {
+        let objects = match &place {
             ColdPlace::Folder(dir) => {
-                let failed = |source: std::io::Error| ColdError::Folder {
-                    action: "make the folder for cold memory at",
-                    path: dir.clone(),
-                    source: Arc::new(source),
-                };
-                make_private(dir).map_err(failed)?;
-                let opened = LocalFileSystem::new_with_prefix(dir);
-                Arc::new(opened.map_err(|error| failed(std::io::Error::other(error)))?.with_fsync(true))
+                let objects = Self::beside(dir.clone());
+                objects.store()?;
+                objects
             }
-            ColdPlace::S3(s3) => Arc::new(bucket(s3, limits)?),
+            ColdPlace::S3(s3) => {
+                let store: Arc<dyn ObjectStore> = Arc::new(bucket(s3, limits)?);
+                Self { store: Arc::new(OnceLock::from(store)), place, limits }
+            }
         };
-        Ok(Self { store, place, limits })
+        Ok(Self { limits, ..objects })
+    }
+
+    /// A folder that is made when it is first used.
+    pub(crate) fn beside(dir: PathBuf) -> Self {
+        Self { store: Arc::default(), place: ColdPlace::Folder(dir), limits: Limits::default() }
+    }
+
+    fn store(&self) -> Result<&Arc<dyn ObjectStore>, ColdError> {
+        if let Some(store) = self.store.get() {
+            return Ok(store);
+        }
+        let ColdPlace::Folder(dir) = &self.place else { return Err(ColdError::NotConfigured) };
+        let failed = |source: std::io::Error| ColdError::Folder {
+            action: "make the folder for cold memory at",
+            path: dir.clone(),
+            source: Arc::new(source),
+        };
+        make_private(dir).map_err(failed)?;
+        let opened = LocalFileSystem::new_with_prefix(dir).map_err(|error| failed(std::io::Error::other(error)))?;
+        Ok(self.store.get_or_init(|| Arc::new(opened.with_fsync(true))))
     }
 
     pub(crate) fn place(&self) -> &ColdPlace {
@@ -75,15 +98,15 @@ impl Objects {
     /// Writes an object whole.
     pub(crate) async fn put(&self, key: &str, bytes: Vec<u8>) -> Result<(), ColdError> {
         let path = self.path(key);
-        self.bounded(key, self.store.put(&path, PutPayload::from(bytes))).await.map(drop)
+        self.bounded(key, self.store()?.put(&path, PutPayload::from(bytes))).await.map(drop)
     }
 
     /// Reads an object whole.
     pub(crate) async fn get(&self, key: &str) -> Result<Bytes, ColdError> {
         let path = self.path(key);
-        let bytes_max = self.limits.object_bytes_max;
+        let (bytes_max, store) = (self.limits.object_bytes_max, self.store()?);
         let whole = async {
-            let found = self.store.get(&path).await?;
+            let found = store.get(&path).await?;
             if found.meta.size > bytes_max {
                 return Ok(None);
             }
@@ -98,7 +121,7 @@ impl Objects {
     /// Deletes an object; one that is not there is deleted already.
     pub(crate) async fn delete(&self, key: &str) -> Result<(), ColdError> {
         let path = self.path(key);
-        match self.bounded(key, self.store.delete(&path)).await {
+        match self.bounded(key, self.store()?.delete(&path)).await {
             Err(ColdError::Missing { .. }) => Ok(()),
             outcome => outcome,
         }
@@ -106,9 +129,9 @@ impl Objects {
 
     /// The keys that are there, at most `keys_max` of them, in no order.
     pub(crate) async fn keys(&self, keys_max: usize) -> Result<Vec<String>, ColdError> {
-        let prefix = self.prefix();
+        let (prefix, store) = (self.prefix(), self.store()?);
         let listed = async {
-            let mut objects = self.store.list(prefix.as_ref()).take(keys_max);
+            let mut objects = store.list(prefix.as_ref()).take(keys_max);
             let mut keys = Vec::new();
             while let Some(object) = objects.next().await {
                 keys.push(object?.location.to_string());

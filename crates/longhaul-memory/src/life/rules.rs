@@ -26,6 +26,8 @@ pub struct TierRules {
     pub keep_importance_percent: Option<u32>,
     /// What stays hot in each namespace whatever the rules say: its newest so many memories.
     pub keep_newest: u32,
+    /// Fewer memories of a namespace than this wait until there are more: a small segment is as dear to read as a large.
+    pub rows_min: u32,
 }
 
 /// A rule for one kind of memory.
@@ -48,6 +50,7 @@ impl Default for TierRules {
             kinds: Vec::new(),
             keep_importance_percent: Some(90),
             keep_newest: 1000,
+            rows_min: 64,
         }
     }
 }
@@ -74,6 +77,7 @@ impl TierRules {
             kinds: Vec::new(),
             keep_importance_percent: None,
             keep_newest: 0,
+            rows_min: 1,
         }
     }
 

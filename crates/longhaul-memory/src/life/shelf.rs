@@ -23,7 +23,6 @@ pub(crate) struct Shelved {
     pub(crate) digest: String,
     pub(crate) documents: usize,
     pub(crate) removed: Removed,
-    pub(crate) to_rewrite: bool,
     happened_from: i64,
     happened_to: i64,
     summary: Summary,
@@ -107,7 +106,7 @@ impl Shelved {
     }
 }
 
-const SHELVED: &str = "tenant_id, namespace, segment, object, digest, documents, removed, to_rewrite, happened_from,
+const SHELVED: &str = "tenant_id, namespace, segment, object, digest, documents, removed, happened_from,
     happened_to, summary";
 
 fn shelved(row: &Row<'_>) -> Result<Shelved, StoreError> {
@@ -124,11 +123,10 @@ fn shelved(row: &Row<'_>) -> Result<Shelved, StoreError> {
         digest: row.get(4)?,
         documents: row.get(5)?,
         removed: Removed(row.bytes(6)?.to_vec()),
-        to_rewrite: row.get(7)?,
-        happened_from: row.get(8)?,
-        happened_to: row.get(9)?,
+        happened_from: row.get(7)?,
+        happened_to: row.get(8)?,
         // A summary that cannot be read says nothing.
-        summary: serde_json::from_str(row.text(10)?).unwrap_or_default(),
+        summary: serde_json::from_str(row.text(9)?).unwrap_or_default(),
     })
 }
 
@@ -213,13 +211,7 @@ pub(crate) fn object_key(id: &PartitionId, segment: &str) -> String {
 }
 
 /// Moves a segment from one state to another; tells whether it was in the first.
-pub(crate) fn turn(
-    tx: &mut Tx<'_>,
-    id: &PartitionId,
-    segment: &str,
-    from: &str,
-    to: &str,
-) -> Result<bool, StoreError> {
+pub(crate) fn turn(tx: &mut Tx<'_>, id: &PartitionId, segment: &str, from: &str, to: &str) -> Result<bool, StoreError> {
     let now = tx.now();
     let changed = tx.execute(
         "UPDATE memory_segments SET state = ?5, changed_at = ?6
@@ -348,7 +340,6 @@ mod tests {
             digest: String::new(),
             documents: rows.len(),
             removed: Removed::default(),
-            to_rewrite: false,
             happened_from: rows.iter().map(|row| row.happened_at).min().unwrap_or(0),
             happened_to: rows.iter().map(|row| row.happened_at).max().unwrap_or(0),
             summary: Summary::of(rows),

@@ -97,21 +97,26 @@ pub(super) fn save(dir: &Path, partition: &Partition) -> io::Result<()> {
     fs::rename(&new, &path)?;
     if partition.is_retired() {
         // It was purged meanwhile.
-        return remove(dir, &partition.id);
+        return remove(dir, &partition.id).map(drop);
     }
     File::open(dir)?.sync_all()
 }
 
-/// Removes a partition's file, if there is one.
-pub(super) fn remove(dir: &Path, id: &PartitionId) -> io::Result<()> {
+/// Removes a partition's file. Tells whether there was one.
+pub(super) fn remove(dir: &Path, id: &PartitionId) -> io::Result<bool> {
     let path = path(dir, id);
+    let mut removed = false;
     for file in [path.with_extension("new"), path] {
         match fs::remove_file(file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+            Ok(()) => removed = true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
     }
-    if dir.is_dir() { File::open(dir)?.sync_all() } else { Ok(()) }
+    if removed {
+        File::open(dir)?.sync_all()?;
+    }
+    Ok(removed)
 }
 
 fn write(out: &mut impl Write, head: &Head, slots: &Slots, list_of: &[u32], centres: &Centres) -> io::Result<()> {
