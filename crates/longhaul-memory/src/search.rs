@@ -149,7 +149,12 @@ impl Search {
     }
 
     /// The best of each leg in all partitions, each with what both legs say of it.
-    fn candidates(&self, read: &ReadTx<'_>, parts: &[Part<'_>]) -> Result<(BTreeMap<Place, Legs>, Scale), StoreError> {
+    fn candidates(
+        &self,
+        read: &ReadTx<'_>,
+        shared: &Shared,
+        parts: &[Part<'_>],
+    ) -> Result<(BTreeMap<Place, Legs>, Scale), StoreError> {
         let take = (self.query.k * 4).max(CANDIDATES_MIN);
         let mut candidates: BTreeMap<Place, Legs> = BTreeMap::new();
         let mut bound = 0.0_f32;
