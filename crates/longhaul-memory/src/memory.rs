@@ -3,7 +3,10 @@
 //! Searching is `search`'s, changing `edit`'s and embedding `indexer`'s business. Invariant: a row and its keywords are
 //! written by one transaction, the caller's; reading never writes (invariant 9).
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use longhaul_core::{MemoryId, Scope};
 use longhaul_store::{Place, ReadTx, Store, Tx, values};
@@ -15,6 +18,7 @@ use crate::{
     columns::Shelf,
     embed, keyword,
     namespace::PartitionId,
+    remote::Link,
     rows::{self, COLUMNS},
     vectors::Cache,
 };
@@ -38,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
     pub(crate) columns: Shelf,
     pub(crate) vectors: Cache,
+    /// A server that has a copy of the vectors, where one was connected.
+    pub(crate) remote: OnceLock<Link>,
     /// Rung when rows were written that have no vector yet.
     pub(crate) wake: Notify,
 }
@@ -48,7 +54,7 @@ impl Memory {
     pub fn new(store: Store, embedder: Option<Arc<dyn Embedder>>) -> Self {
         let vectors = Cache::new(VECTOR_BYTES_MAX, index_dir(store.place()));
         let columns = Shelf::new(COLUMN_BYTES_MAX);
-        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, wake: Notify::new() }) }
+        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, remote: OnceLock::new(), wake: Notify::new() }) }
     }
 
     /// Checks and writes one memory in the caller's transaction: found by its words from the commit on, by its meaning

@@ -8,7 +8,7 @@
 use longhaul_store::Migrations;
 
 /// The tables of this crate; give them to `Store::open`. Each part appends its own step.
-pub const MIGRATIONS: Migrations = Migrations { component: "memory", steps: &[STEP_1, STEP_2] };
+pub const MIGRATIONS: Migrations = Migrations { component: "memory", steps: &[STEP_1, STEP_2, crate::remote::state::STEP_6] };
 
 /// Version of what a row of `memories` holds.
 pub(crate) const ROW_VERSION: u32 = 2;

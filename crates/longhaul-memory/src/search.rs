@@ -19,9 +19,9 @@ use crate::{
     item::field,
     keyword,
     memory::Shared,
+    remote::{Asked, Leg, RemoteLeg, Space},
     rows::{self, COLUMNS},
     text,
-    vectors::Current,
 };
 
 /// Characters of a query that count.
@@ -30,11 +30,14 @@ const QUERY_CHARS_MAX: usize = 4096;
 const CANDIDATES_MIN: usize = 64;
 
 /// A checked query with its terms and, if it could be embedded, its vector.
+#[derive(Clone)]
 struct Search {
     scope: Scope,
     query: Query,
     terms: Vec<String>,
     vector: Option<Vec<f32>>,
+    /// What a connected vector server said.
+    asked: Asked,
 }
 
 /// One partition as the search's snapshot has it.
@@ -42,7 +45,7 @@ struct Part<'a> {
     partition: &'a Partition,
     columns: RwLockReadGuard<'a, Columns>,
     allowed: Bits,
-    vectors: Option<Current>,
+    vectors: Option<Leg>,
 }
 
 /// What the legs say of one memory.
@@ -85,9 +88,16 @@ impl Memory {
         let embedded_us = micros(started);
 
         let started = Instant::now();
-        let search = Search { scope: scope.clone(), terms: text::terms(&text), query, vector };
-        let shared = self.shared.clone();
-        let ranked = self.shared.store.read(move |read| search.run(read, &shared)).await?;
+        let asked = self.ask(scope, &query, vector.as_deref()).await?;
+        let mut search = Search { scope: scope.clone(), terms: text::terms(&text), query, vector, asked };
+        let ranked = loop {
+            let (one, shared) = (search.clone(), self.shared.clone());
+            let ranked = self.shared.store.read(move |read| one.run(read, &shared)).await?;
+            let Search { query, vector, asked, .. } = &mut search;
+            if !self.ask_more(scope, query, vector.as_deref(), asked).await? {
+                break ranked;
+            }
+        };
         let elapsed_us = micros(started);
         let Ranked { hits, considered, unembedded, notes } = ranked;
         Ok(Recall { hits, mode, considered, unembedded, elapsed_us, embedded_us, notes })
@@ -143,7 +153,7 @@ impl Search {
         let known = parts.iter().map(|part| part.vectors.as_ref().map_or(0, |vectors| vectors.known(&part.allowed)));
         let unembedded = considered - known.sum::<usize>();
         let hits = self.hits(read, &parts, scale, &candidates, now)?;
-        Ok(Ranked { hits, considered, unembedded, notes: Vec::new() })
+        Ok(Ranked { hits, considered, unembedded, notes: self.asked.notes.clone() })
     }
 
     /// The best of each leg in all partitions, each with what both legs say of it.
@@ -184,9 +194,14 @@ impl Search {
         read: &ReadTx<'_>,
         shared: &Shared,
         partition: &Partition,
-    ) -> Result<Option<Current>, StoreError> {
+    ) -> Result<Option<Leg>, StoreError> {
         let (Some(_), Some(embedder)) = (&self.vector, &shared.embedder) else { return Ok(None) };
-        shared.vectors.current(read, &partition.id, embedder.id(), embedder.dimensions()).map(Some)
+        if let (Some(link), Some(answer)) = (shared.remote.get(), self.asked.answer(&partition.id)) {
+            let space = Space { embedder: embedder.id().to_owned(), dimensions: embedder.dimensions() };
+            return RemoteLeg::new(read, link, &partition.id, &space, answer).map(|leg| Some(Leg::Remote(leg)));
+        }
+        let current = shared.vectors.current(read, &partition.id, embedder.id(), embedder.dimensions());
+        current.map(|current| Some(Leg::Local(current)))
     }
 
     /// Weighs the candidates by importance and age, and reads the rows of the best.

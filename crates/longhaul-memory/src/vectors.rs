@@ -182,7 +182,7 @@ pub(crate) fn encode(vector: &[f32]) -> Vec<u8> {
 }
 
 /// The vector in these bytes, if it is one of that length with finite values.
-fn decoded(bytes: &[u8], dimensions: usize) -> Option<Vec<f32>> {
+pub(crate) fn decoded(bytes: &[u8], dimensions: usize) -> Option<Vec<f32>> {
     if bytes.len() != dimensions * size_of::<f32>() {
         return None;
     }
