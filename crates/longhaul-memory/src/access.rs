@@ -66,6 +66,7 @@ pub(crate) struct Partition {
     pub(crate) frozen: bool,
     pub(crate) last_seq: i64,
     pub(crate) last_change: i64,
+    pub(crate) last_vector_seq: i64,
     pub(crate) analyser: u32,
     pub(crate) documents: i64,
     pub(crate) terms: i64,
@@ -73,7 +74,8 @@ pub(crate) struct Partition {
     right: Option<Right>,
 }
 
-const COLUMNS: &str = "p.namespace, p.owner, p.purpose, p.frozen, p.last_seq, p.last_change, p.analyser, p.documents, p.terms, p.created_at,
+const COLUMNS: &str = "p.namespace, p.owner, p.purpose, p.frozen, p.last_seq, p.last_change, p.analyser, p.documents, p.terms,
+    p.created_at, p.last_vector_seq,
     (SELECT max(g.may_write) FROM memory_grants g
      WHERE g.tenant_id = p.tenant_id AND g.namespace = p.namespace AND g.grantee IN (?2, '*'))";
 
@@ -85,7 +87,7 @@ fn read_row(row: &Row<'_>, scope: &Scope) -> Result<Partition, StoreError> {
         found: name.chars().take(80).collect(),
     })?;
     let owner: UserId = row.get(1)?;
-    let granted: Option<bool> = row.get(10)?;
+    let granted: Option<bool> = row.get(11)?;
     let right = match granted {
         _ if owner == scope.user => Some(Right::Own),
         Some(true) => Some(Right::Write),
@@ -103,6 +105,7 @@ fn read_row(row: &Row<'_>, scope: &Scope) -> Result<Partition, StoreError> {
         documents: row.get(7)?,
         terms: row.get(8)?,
         created_at: row.get(9)?,
+        last_vector_seq: row.get(10)?,
         right,
     })
 }

@@ -1,7 +1,7 @@
 //! A set of small numbers: the memories a search may look at.
 
 /// A set of numbers from 0 to a bound. Numbers beyond it are never members.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Bits {
     words: Vec<u64>,
     count: usize,
@@ -11,6 +11,12 @@ impl Bits {
     /// An empty set with room for numbers up to `last`.
     pub(crate) fn up_to(last: i64) -> Self {
         Self { words: vec![0; usize::try_from(last).unwrap_or(0) / 64 + 1], count: 0 }
+    }
+
+    /// Makes room for numbers up to `last`.
+    pub(crate) fn grow(&mut self, last: i64) {
+        let words = usize::try_from(last).unwrap_or(0) / 64 + 1;
+        self.words.resize(words.max(self.words.len()), 0);
     }
 
     /// The set of these words' bits.

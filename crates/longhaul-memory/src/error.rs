@@ -94,6 +94,21 @@ pub enum EmbedError {
 /// Why memory could not be written or searched.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
+    /// A vector server failed. A search does not fail with it, and no write does.
+    #[error("the vectors in {place} could not be brought up to date")]
+    Remote {
+        /// The server, without secrets.
+        place: String,
+        /// What it said.
+        #[source]
+        source: crate::remote::RemoteError,
+    },
+    /// A move between the embedded engine and a server did not come to its end; nothing was switched or dropped.
+    #[error("the vectors were not moved: {problem}; run the same command again")]
+    NotMoved {
+        /// What is wrong.
+        problem: String,
+    },
     /// The store failed.
     #[error("memory could not reach the store")]
     Store(#[from] StoreError),
@@ -181,6 +196,8 @@ impl From<MemoryError> for StoreError {
         match error {
             MemoryError::Store(error) => error,
             refused @ (MemoryError::Embed(_)
+            | MemoryError::Remote { .. }
+            | MemoryError::NotMoved { .. }
             | MemoryError::Empty
             | MemoryError::TooLong { .. }
             | MemoryError::MetaTooLong { .. }

@@ -135,6 +135,10 @@ impl Memory {
 
     /// Reads what was embedded, so that the next search need not.
     async fn read_vectors(&self, id: &PartitionId, embedder: &dyn Embedder) -> Result<(), MemoryError> {
+        if self.link().is_some() {
+            // A server searches; the embedded engine reads when it has to stand in.
+            return Ok(());
+        }
         let (shared, id) = (self.shared.clone(), id.clone());
         let (model, dimensions) = (embedder.id().to_owned(), embedder.dimensions());
         let current = move |read: &ReadTx<'_>| shared.vectors.current(read, &id, &model, dimensions).map(drop);
@@ -208,6 +212,7 @@ impl Indexer {
             () = &mut shutdown => {}
             () = round => {}
             () = self.memory.keep() => {}
+            () = self.memory.replicating() => {}
         }
     }
 

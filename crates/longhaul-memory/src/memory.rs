@@ -3,7 +3,10 @@
 //! Searching is `search`'s, changing `edit`'s and embedding `indexer`'s business. Invariant: a row and its keywords are
 //! written by one transaction, the caller's; reading never writes (invariant 9).
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use longhaul_core::{MemoryId, Scope};
 use longhaul_store::{Place, ReadTx, Store, Tx, values};
@@ -17,6 +20,7 @@ use crate::{
     keyword::{self, Recent},
     life::{Life, facts},
     namespace::PartitionId,
+    remote::Link,
     rows::{self, COLUMNS},
     vectors::Cache,
 };
@@ -45,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) words: Recent,
     /// What becomes of memories after they were written.
     pub(crate) life: Life,
+    /// A server that has a copy of the vectors, where one was connected.
+    pub(crate) remote: OnceLock<Link>,
     /// Rung when rows were written that have no vector yet.
     pub(crate) wake: Notify,
 }
@@ -57,7 +63,8 @@ impl Memory {
         let columns = Shelf::new(COLUMN_BYTES_MAX);
         let words = Recent::new(POSTING_BYTES_MAX);
         let life = Life::new(store.place());
-        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, words, life, wake: Notify::new() }) }
+        let (remote, wake) = (OnceLock::new(), Notify::new());
+        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, words, life, remote, wake }) }
     }
 
     /// Checks and writes one memory in the caller's transaction: found by its words from the commit on, by its meaning

@@ -10,7 +10,8 @@ use longhaul_store::Migrations;
 use crate::life::schema::STEP_3;
 
 /// The tables of this crate; give them to `Store::open`. Each part appends its own step.
-pub const MIGRATIONS: Migrations = Migrations { component: "memory", steps: &[STEP_1, STEP_2, STEP_3] };
+pub const MIGRATIONS: Migrations =
+    Migrations { component: "memory", steps: &[STEP_1, STEP_2, STEP_3, crate::remote::state::STEP_6] };
 
 /// Version of what a row of `memories` holds.
 pub(crate) const ROW_VERSION: u32 = 2;

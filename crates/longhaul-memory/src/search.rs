@@ -24,9 +24,9 @@ use crate::{
     keyword,
     life::cold::{self, HotWords, View},
     memory::Shared,
+    remote::{Asked, Leg, RemoteLeg, Space},
     rows::{self, COLUMNS},
     text,
-    vectors::Current,
 };
 
 /// Characters of a query that count.
@@ -37,11 +37,14 @@ const CANDIDATES_MIN: usize = 64;
 const COLD_ATTEMPTS: usize = 3;
 
 /// A checked query with its terms and, if it could be embedded, its vector.
+#[derive(Clone)]
 struct Search {
     scope: Scope,
     query: Query,
     terms: Vec<String>,
     vector: Option<Vec<f32>>,
+    /// What a connected vector server said.
+    asked: Asked,
 }
 
 /// One partition as the search's snapshot has it.
@@ -49,7 +52,7 @@ struct Part<'a> {
     partition: &'a Partition,
     columns: RwLockReadGuard<'a, Columns>,
     allowed: Bits,
-    vectors: Option<Current>,
+    vectors: Option<Leg>,
 }
 
 /// What the legs say of one memory.
@@ -92,8 +95,16 @@ impl Memory {
         let embedded_us = micros(started);
 
         let started = Instant::now();
-        let search = Arc::new(Search { scope: scope.clone(), terms: text::terms(&text), query, vector });
-        let ranked = self.ranked(&search).await?;
+        let asked = self.ask(scope, &query, vector.as_deref()).await?;
+        let mut search =
+            Arc::new(Search { scope: scope.clone(), terms: text::terms(&text), query, vector, asked });
+        let ranked = loop {
+            let ranked = self.ranked(&search).await?;
+            let Search { query, vector, asked, .. } = Arc::make_mut(&mut search);
+            if !self.ask_more(scope, query, vector.as_deref(), asked).await? {
+                break ranked;
+            }
+        };
         let elapsed_us = micros(started);
         let Ranked { hits, considered, unembedded, notes } = ranked;
         let found = hits.iter().map(|hit| (&hit.item.id, &hit.item.namespace));
@@ -178,7 +189,7 @@ impl Search {
         let hits = self.hits(read, &parts, &cold, scale, &candidates, now)?;
         let stale = parts.iter().filter(|part| part.partition.analyser != text::VERSION);
         let stale = stale.map(|part| format!("the keywords of {} are being built anew", part.partition.id.namespace));
-        let notes = view.notes.into_iter().chain(stale).collect();
+        let notes = view.notes.into_iter().chain(self.asked.notes.iter().cloned()).chain(stale).collect();
         Ok(Some(Ranked { hits, considered, unembedded: considered - known, notes }))
     }
 
@@ -258,9 +269,14 @@ impl Search {
         read: &ReadTx<'_>,
         shared: &Shared,
         partition: &Partition,
-    ) -> Result<Option<Current>, StoreError> {
+    ) -> Result<Option<Leg>, StoreError> {
         let (Some(_), Some(embedder)) = (&self.vector, &shared.embedder) else { return Ok(None) };
-        shared.vectors.current(read, &partition.id, embedder.id(), embedder.dimensions()).map(Some)
+        if let (Some(link), Some(answer)) = (shared.remote.get(), self.asked.answer(&partition.id)) {
+            let space = Space { embedder: embedder.id().to_owned(), dimensions: embedder.dimensions() };
+            return RemoteLeg::new(read, link, &partition.id, &space, answer).map(|leg| Some(Leg::Remote(leg)));
+        }
+        let current = shared.vectors.current(read, &partition.id, embedder.id(), embedder.dimensions());
+        current.map(|current| Some(Leg::Local(current)))
     }
 
     /// Weighs the candidates by importance and age, and reads the rows of the best.

@@ -17,7 +17,7 @@ fn exact(seqs: impl IntoIterator<Item = i64>, to: &[f32], take: usize) -> Vec<i6
 
 #[tokio::test]
 async fn the_nearest_are_those_that_an_exact_comparison_finds() {
-    let mut question = Question::open(&shared().uri(), "nearest").await;
+    let mut question = Question::open(&shared(), "nearest").await;
     question.apply("s/tenant_a/main", &rows(0..500)).await;
     for number in 1000..1010 {
         let to = vector(number);
@@ -30,7 +30,7 @@ async fn the_nearest_are_those_that_an_exact_comparison_finds() {
 
 #[tokio::test]
 async fn a_write_is_seen_by_whoever_waits_for_its_mark() {
-    let mut question = Question::open(&shared().uri(), "marks").await;
+    let mut question = Question::open(&shared(), "marks").await;
     for seq in 0..10 {
         question.apply("s/tenant_a/main", &rows([seq])).await;
         assert_eq!(question.seqs("s/tenant_a/main", &vector(seq), 1).await, [seq]);
@@ -39,7 +39,7 @@ async fn a_write_is_seen_by_whoever_waits_for_its_mark() {
 
 #[tokio::test]
 async fn a_row_is_there_once_and_a_deleted_one_is_gone() {
-    let mut question = Question::open(&shared().uri(), "once").await;
+    let mut question = Question::open(&shared(), "once").await;
     for _ in 0..3 {
         question.apply("s/tenant_a/main", &rows(0..20)).await;
     }
@@ -61,7 +61,7 @@ async fn a_row_is_there_once_and_a_deleted_one_is_gone() {
 
 #[tokio::test]
 async fn partitions_do_not_meet() {
-    let mut question = Question::open(&shared().uri(), "partitions").await;
+    let mut question = Question::open(&shared(), "partitions").await;
     let partitions = ["s/tenant_a/main", "s/tenant_a/main2", "s/tenant_b/main", "t/tenant_a/main"];
     for (at, partition) in (0..).zip(partitions) {
         question.apply(partition, &rows((0..30).filter(|seq| seq % 4 == at))).await;
@@ -78,7 +78,7 @@ async fn partitions_do_not_meet() {
 
 #[tokio::test]
 async fn conditions_and_expiry_are_the_servers_work() {
-    let mut question = Question::open(&shared().uri(), "filters").await;
+    let mut question = Question::open(&shared(), "filters").await;
     let mut batch = rows(0..40);
     for row in &mut batch.upserts {
         row.expires_at = (row.seq < 10).then_some(TimeMs(500));
@@ -106,7 +106,7 @@ async fn conditions_and_expiry_are_the_servers_work() {
 #[tokio::test]
 async fn eight_at_once_make_one_collection() {
     let space = space("eight");
-    let uri = shared().uri();
+    let uri = shared();
     let open = |_| {
         let (uri, space) = (uri.clone(), space.clone());
         tokio::spawn(async move { connect(&uri).open(&space).await.unwrap().incarnation })
@@ -122,7 +122,7 @@ async fn eight_at_once_make_one_collection() {
 
 #[tokio::test]
 async fn the_other_index_is_built_when_the_setting_names_it() {
-    let uri = shared().uri();
+    let uri = shared();
     let mut question = Question::open(&uri, "indexes").await;
     question.apply("p", &rows(0..300)).await;
     let with = |index: &str| {
@@ -142,7 +142,7 @@ async fn the_other_index_is_built_when_the_setting_names_it() {
 
 #[tokio::test]
 async fn capabilities_are_those_of_the_server() {
-    let seen = connect(&shared().uri()).capabilities().await.unwrap();
+    let seen = connect(&shared()).capabilities().await.unwrap();
     assert!(!seen.version.is_empty());
     assert!(seen.upsert && seen.waits_for_marks && !seen.enforces_ttl, "{seen:?}");
     assert_eq!(seen.indexes, ["HNSW", "IVF_FLAT"]);
@@ -152,7 +152,7 @@ async fn capabilities_are_those_of_the_server() {
 
 #[tokio::test]
 async fn a_collection_of_another_layout_is_refused() {
-    let uri = shared().uri();
+    let uri = shared();
     let first = space("layout");
     connect(&uri).open(&first).await.unwrap();
     assert_eq!(first.dimensions, DIMENSIONS);

@@ -1,6 +1,6 @@
 //! One server for the tests of this process that do it no harm, and vectors to put there.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use longhaul_core::{Ambient, TimeMs};
 use longhaul_memory::remote::{Ask, Batch, Mark, Near, RemoteError, RemoteFilter, RemoteRow, RemoteVectors, Space};
@@ -19,9 +19,9 @@ pub(crate) fn kind() -> MilvusKind {
 }
 
 /// Statics are not dropped; the keeper ends the server when our end of its pipe closes with the process.
-pub(crate) fn shared() -> &'static MilvusServer {
-    static SHARED: OnceLock<MilvusServer> = OnceLock::new();
-    SHARED.get_or_init(|| MilvusServer::start(kind()).unwrap())
+pub(crate) fn shared() -> String {
+    static SHARED: OnceLock<Mutex<MilvusServer>> = OnceLock::new();
+    SHARED.get_or_init(|| Mutex::new(MilvusServer::start(kind()).unwrap())).lock().unwrap().uri()
 }
 
 pub(crate) fn connect(uri: &str) -> Milvus {
