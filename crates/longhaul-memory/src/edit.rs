@@ -10,7 +10,7 @@ use crate::{
     Index, Memory, MemoryError,
     access::{self, Right},
     item::{check_content, check_importance, printed_meta, printed_tags},
-    keyword, rows,
+    keyword, rows, user,
 };
 
 /// What to change of a memory; what is `None` stays.
@@ -66,6 +66,7 @@ impl Memory {
             Err(error) => return Err(error),
         }
         if let Some(content) = &edit.content {
+            user::check_not_mirrored(tx, scope, id)?;
             self.replace_content(tx, &found, content)?;
         }
         set.push(("change_seq", access::next_change(tx, &found.id)?.into()));

@@ -186,7 +186,8 @@ impl From<MemoryError> for StoreError {
             | MemoryError::UnknownField { .. }
             | MemoryError::NoAccess { .. }
             | MemoryError::Frozen { .. }
-            | MemoryError::NoPartition { .. }) => Self::Constraint { detail: refused.to_string() },
+            | MemoryError::NoPartition { .. }
+            | MemoryError::User(_)) => Self::Constraint { detail: refused.to_string() },
         }
     }
 }

@@ -25,6 +25,7 @@
 //! ```
 
 mod access;
+pub mod actions;
 mod bits;
 mod columns;
 mod edit;
@@ -45,6 +46,7 @@ mod rows;
 mod schema;
 mod search;
 mod text;
+pub mod tools;
 pub mod user;
 mod vectors;
 

@@ -7,8 +7,10 @@
 
 use longhaul_store::Migrations;
 
+use crate::{actions::schema::STEP_5, user::schema::STEP_4};
+
 /// The tables of this crate; give them to `Store::open`. Each part appends its own step.
-pub const MIGRATIONS: Migrations = Migrations { component: "memory", steps: &[STEP_1, STEP_2] };
+pub const MIGRATIONS: Migrations = Migrations { component: "memory", steps: &[STEP_1, STEP_2, STEP_4, STEP_5] };
 
 /// Version of what a row of `memories` holds.
 pub(crate) const ROW_VERSION: u32 = 2;

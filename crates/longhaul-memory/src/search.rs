@@ -20,7 +20,7 @@ use crate::{
     keyword,
     memory::Shared,
     rows::{self, COLUMNS},
-    text,
+    text, user,
     vectors::Current,
 };
 
@@ -115,6 +115,9 @@ impl Search {
     fn run(&self, read: &ReadTx<'_>, shared: &Shared) -> Result<Ranked, MemoryError> {
         let now = read.now();
         let filter = Filter::new(&self.query, now)?;
+        if !user::is_on(read, &self.scope)? {
+            return Ok(Ranked { hits: Vec::new(), considered: 0, unembedded: 0, notes: vec![user::off_note(&self.scope)] });
+        }
         let partitions = access::readable(read, &self.scope, &self.query.namespaces)?;
         // Everything is brought up to the snapshot before the first lock is held.
         let mut held = Vec::with_capacity(partitions.len());
