@@ -2,7 +2,8 @@
 //!
 //! [`Dialogue`] decides (plain data in, next step out) and [`converse`] does: every answer of the model is a recorded
 //! step of the execution it runs in, so a killed conversation resumes without asking again for what was answered.
-//! What a tool does, and how that is recorded, belongs to the [`ToolHost`]. This crate knows no features, no browser
+//! What a tool does, and how that is recorded, belongs to the [`ToolHost`]. [`ModelProposer`] asks a model what of a
+//! conversation is worth remembering. This crate knows no features, no browser
 //! and no git.
 //!
 //! ```
@@ -17,7 +18,9 @@
 mod converse;
 mod dialogue;
 mod host;
+mod proposer;
 
 pub use converse::{Conversed, converse};
 pub use dialogue::{Dialogue, Ending, Limits, Next, Opening};
 pub use host::{After, ToolHost, ToolTurn};
+pub use proposer::ModelProposer;

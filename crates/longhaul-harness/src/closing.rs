@@ -6,7 +6,7 @@
 use longhaul_agent::Conversed;
 use longhaul_core::{EventDraft, TimeMs};
 use longhaul_durable::{NodeError, StepError};
-use longhaul_memory::{Kind, MemoryError, Prepared, Source};
+use longhaul_memory::{Kind, MemoryError, Prepared, Source, user::UserError};
 use longhaul_store::{StoreError, Tx};
 use longhaul_workspace::{NewRecord, StagedRecord};
 use serde::{Deserialize, Serialize};
@@ -217,7 +217,11 @@ fn effects_of(s: &Sitting<'_>, closing: &Closing, rows: &Rows, memories: Vec<Pre
         }
         history::append(tx, &owner, entry)?;
         for note in &memories {
-            memory.insert_prepared(tx, &owner.scope, note)?;
+            match memory.insert_prepared(tx, &owner.scope, note) {
+                // The session goes on without, as its user wants it.
+                Ok(_) | Err(MemoryError::User(UserError::Off { .. })) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(())
     })

@@ -4,13 +4,19 @@ use async_trait::async_trait;
 use longhaul_agent::{After, ToolHost, ToolTurn};
 use longhaul_core::{EventDraft, ToolCall};
 use longhaul_durable::{NodeContext, NodeError, StepError};
-use longhaul_memory::{Kind, MemoryError, NewMemory, Prepared, Query, Recall, Source};
+use longhaul_memory::{
+    Kind, MemoryError, NewMemory, Prepared, Query, Recall, Source,
+    actions::Action,
+    user::{By, Gate, Place, UserMemory, gate},
+};
+use longhaul_store::Tx;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
     application::explain,
     claim::{Accepted, Claims},
+    deeds,
     project::Brief,
     projections::Undone,
     sitting::{Sitting, lock},
@@ -38,6 +44,9 @@ struct ToolRecord {
     tree: Option<TreeId>,
     /// Guarded files that were changed and put back: name and what was done.
     undone: Vec<(String, String)>,
+    /// What it did, for memory.
+    #[serde(default)]
+    deeds: Vec<Action>,
     elapsed_ms: u64,
 }
 
@@ -74,16 +83,18 @@ impl Host<'_> {
     async fn registry_tool(&self, call: &ToolCall) -> Result<ToolTurn, NodeError> {
         let s = self.sitting;
         let (tool, summary) = (call.name.clone(), summary_of(call));
-        let record: ToolRecord = s
-            .record(&format!("tool:{}", call.name), self.run_registry_tool(call), move |r: &ToolRecord| {
-                let mut events = vec![EventDraft::business(
-                    "tool.called",
-                    json!({"tool": tool, "summary": summary, "is_error": r.is_error, "ms": r.elapsed_ms}),
-                )];
-                events.extend(r.undone.iter().map(|(path, how)| tamper_event(path, how)));
-                events
-            })
-            .await?;
+        let events = move |r: &ToolRecord| {
+            let mut events = vec![EventDraft::business(
+                "tool.called",
+                json!({"tool": tool, "summary": summary, "is_error": r.is_error, "ms": r.elapsed_ms}),
+            )];
+            events.extend(r.undone.iter().map(|(path, how)| tamper_event(path, how)));
+            events
+        };
+        let (memory, owner) = (s.harness.memory.clone(), s.owner());
+        let rows = move |tx: &mut Tx<'_>, r: &ToolRecord| deeds::capture(tx, &memory, &owner, &r.deeds);
+        let step = format!("tool:{}", call.name);
+        let record: ToolRecord = s.record_with(&step, self.run_registry_tool(call), events, rows).await?;
         if let Some(tree) = record.tree {
             s.left(tree);
         }
@@ -97,9 +108,10 @@ impl Host<'_> {
         let tree = if needs_app { Some(s.snapshot().await?) } else { None };
         let started = tokio::time::Instant::now();
         let mut not_running = None;
-        if let Some(tree) = tree {
-            not_running = s.trial.ensure(&tree).await.failure;
+        if let Some(tree) = &tree {
+            not_running = s.trial.ensure(tree).await.failure;
         }
+        let before = tree.or_else(|| s.tree());
         let output = s.registry.call(call).await;
         let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut text = output.text;
@@ -115,7 +127,11 @@ impl Host<'_> {
             text.push_str(&notice(u));
         }
         let tree = if changes { Some(s.snapshot().await?) } else { None };
+        let both = (before.as_ref(), tree.as_ref());
+        let task = s.owner().task;
+        let deeds = deeds::between(&s.work_tree, call, s.session, &task, both, output.is_error).await;
         Ok(ToolRecord {
+            deeds: deeds.map_err(StepError::from)?,
             text,
             is_error: output.is_error,
             tree,
@@ -150,18 +166,37 @@ impl Host<'_> {
             Ok(note) => note,
             Err(e) => return Ok(told(format!("error: {}", explain(&e)))),
         };
-        let (memory, scope) = (s.harness.memory.clone(), s.owner().scope);
-        s.record_with(
-            "tool:memory_add",
-            async { Ok(()) },
-            move |()| {
-                let data = json!({"tool": MEMORY_ADD, "summary": summary, "is_error": false, "ms": 0});
-                vec![EventDraft::business("tool.called", data)]
-            },
-            move |tx, ()| Ok(memory.insert_prepared(tx, &scope, &note).map(drop)?),
-        )
-        .await?;
-        Ok(told("remembered"))
+        let scope = s.owner().scope;
+        let memory = UserMemory::new(s.harness.memory.clone());
+        // What is to last is reviewed by a person first; what happened is written at once (M16).
+        let waits = matches!(gate(note.memory().kind, Source::Agent, Place::Own), Gate::Propose(_));
+        let (looked_at, user) = (memory.clone(), scope.clone());
+        // Nothing in recordings of the first release, which knew no switch.
+        let is_off: Option<bool> = s
+            .record_with(
+                "tool:memory_add",
+                async move { Ok(Some(!looked_at.switches(&user).await?.memory)) },
+                move |_| {
+                    let data = json!({"tool": MEMORY_ADD, "summary": summary, "is_error": false, "ms": 0});
+                    vec![EventDraft::business("tool.called", data)]
+                },
+                move |tx, is_off| {
+                    if *is_off == Some(true) {
+                        return Ok(());
+                    }
+                    if !waits {
+                        return Ok(memory.memory().insert_prepared(tx, &scope, &note).map(drop)?);
+                    }
+                    let by = By::agent("harness", note.memory().thread.as_deref());
+                    Ok(memory.submit_in(tx, &scope, note.memory().clone(), &by).map(drop)?)
+                },
+            )
+            .await?;
+        Ok(told(match (is_off, waits) {
+            (Some(true), _) => "error: the user has switched memory off, so nothing was remembered",
+            (_, true) => "proposed: it is remembered once a person accepts it",
+            (_, false) => "remembered",
+        }))
     }
 
     async fn describe_project(&self, arguments: &Value) -> Result<ToolTurn, NodeError> {

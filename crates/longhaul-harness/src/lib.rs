@@ -25,6 +25,7 @@ pub mod checks;
 mod claim;
 mod closing;
 mod coding;
+mod deeds;
 mod environment;
 mod error;
 pub mod features;

@@ -79,6 +79,14 @@ impl WorkTree {
         Ok(found != *tree)
     }
 
+    /// What differs between two snapshots: status, path and, for a move, the new path, each ended by a zero character.
+    ///
+    /// # Errors
+    /// When a snapshot is gone or git fails.
+    pub(crate) async fn difference(&self, before: &TreeId, after: &TreeId) -> Result<String, GitError> {
+        self.git.run(&["diff-tree", "-r", "-M", "-z", "--name-status", before.as_str(), after.as_str()]).await
+    }
+
     /// Says that something outside this type changed the folder.
     pub(crate) async fn forget(&self) {
         *self.current.lock().await = None;

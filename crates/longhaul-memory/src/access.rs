@@ -8,7 +8,7 @@ use longhaul_core::{Scope, TimeMs, UserId};
 use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 use serde::{Deserialize, Serialize};
 
-use crate::{Memory, MemoryError, Namespace, namespace::PartitionId, text};
+use crate::{Memory, MemoryError, Namespace, namespace::PartitionId, text, user};
 
 /// What somebody wants to do in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -178,6 +178,7 @@ pub(crate) fn next(
     terms: u64,
 ) -> Result<Numbers, MemoryError> {
     open(tx, scope, namespace, Right::Write)?;
+    user::check_namespace(scope, namespace)?;
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let params = values![&scope.tenant, namespace.as_str(), &scope.user, count, text::VERSION, terms, tx.now()];
     let (last_seq, last_change, owner): (i64, i64, UserId) = tx.query_one(
@@ -237,6 +238,7 @@ impl Memory {
         namespace: &Namespace,
         purpose: &str,
     ) -> Result<bool, MemoryError> {
+        user::check_namespace(scope, namespace)?;
         let made = tx.execute(
             "INSERT INTO memory_partitions (tenant_id, namespace, owner, purpose, frozen, last_seq, last_change,
                                             last_vector_seq, analyser, documents, terms, created_at)

@@ -10,7 +10,7 @@ use crate::{
     Index, Memory, MemoryError,
     access::{self, Right},
     item::{check_content, check_importance, printed_meta, printed_tags},
-    keyword, rows,
+    keyword, rows, user,
 };
 
 /// What to change of a memory; what is `None` stays.
@@ -68,6 +68,7 @@ impl Memory {
         // First, since it locks the partition: all writers lock that before they lock postings.
         set.push(("change_seq", access::next_change(tx, &found.id)?.into()));
         if let Some(content) = &edit.content {
+            user::check_not_mirrored(tx, scope, id)?;
             self.replace_content(tx, &found, content)?;
         }
         let mut params: Vec<Cell> = values![&found.id.tenant, found.id.namespace.as_str(), found.seq].into();

@@ -326,6 +326,14 @@ pub struct Prepared {
     pub(crate) length: u32,
 }
 
+impl Prepared {
+    /// The memory that was checked.
+    #[must_use]
+    pub fn memory(&self) -> &NewMemory {
+        &self.memory
+    }
+}
+
 /// The terms of a text with their counts, and how many there are in all.
 pub(crate) fn counted(content: &str) -> (BTreeMap<String, u32>, u32) {
     let mut terms = BTreeMap::new();

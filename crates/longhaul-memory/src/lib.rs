@@ -25,6 +25,7 @@
 //! ```
 
 mod access;
+pub mod actions;
 mod bits;
 mod check;
 mod columns;
@@ -51,6 +52,7 @@ mod schema;
 mod search;
 mod text;
 mod transfer;
+pub mod tools;
 pub mod user;
 mod vectors;
 pub mod when;

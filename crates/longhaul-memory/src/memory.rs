@@ -22,6 +22,7 @@ use crate::{
     namespace::PartitionId,
     remote::Link,
     rows::{self, COLUMNS},
+    user,
     vectors::Cache,
 };
 
@@ -118,6 +119,7 @@ impl Memory {
         namespace: &Namespace,
         batch: &[&Prepared],
     ) -> Result<Vec<MemoryId>, MemoryError> {
+        user::check_switch(tx, scope)?;
         // Before anything is written, so that the caller's transaction stays usable.
         let vectors: Vec<Option<Vec<f32>>> =
             batch.iter().map(|prepared| self.given_vector(prepared)).collect::<Result<_, _>>()?;
@@ -234,6 +236,9 @@ impl Memory {
     /// # Errors
     /// Those of the store.
     pub fn forget(&self, tx: &mut Tx<'_>, scope: &Scope, id: &MemoryId) -> Result<bool, MemoryError> {
+        if user::forgotten(self, tx, scope, id)? {
+            return Ok(true);
+        }
         let Some(found) = rows::find(tx, &scope.tenant, id)? else { return self.forget_cold(tx, scope, id) };
         if !access::may(tx, scope, &found.id.namespace, Right::Write)? {
             return Ok(false);

@@ -7,11 +7,20 @@
 
 use longhaul_store::Migrations;
 
-use crate::life::schema::STEP_3;
+use crate::{actions, life, remote, user};
 
 /// The tables of this crate; give them to `Store::open`. Each part appends its own step.
-pub const MIGRATIONS: Migrations =
-    Migrations { component: "memory", steps: &[STEP_1, STEP_2, STEP_3, crate::remote::state::STEP_6] };
+pub const MIGRATIONS: Migrations = Migrations {
+    component: "memory",
+    steps: &[
+        STEP_1,
+        STEP_2,
+        life::schema::STEP_3,
+        user::schema::STEP_4,
+        actions::schema::STEP_5,
+        remote::state::STEP_6,
+    ],
+};
 
 /// Version of what a row of `memories` holds.
 pub(crate) const ROW_VERSION: u32 = 2;

@@ -26,7 +26,7 @@ use crate::{
     memory::Shared,
     remote::{Asked, Leg, RemoteLeg, Space},
     rows::{self, COLUMNS},
-    text,
+    text, user,
 };
 
 /// Characters of a query that count.
@@ -155,6 +155,10 @@ impl Search {
     fn run(&self, read: &ReadTx<'_>, shared: &Shared, view: View) -> Result<Option<Ranked>, MemoryError> {
         let now = read.now();
         let filter = Filter::new(&self.query, now)?;
+        if !user::is_on(read, &self.scope)? {
+            let notes = vec![user::off_note(&self.scope)];
+            return Ok(Some(Ranked { hits: Vec::new(), considered: 0, unembedded: 0, notes }));
+        }
         let partitions = access::readable(read, &self.scope, &self.query.namespaces)?;
         // Everything is brought up to the snapshot before the first lock is held.
         let mut held = Vec::with_capacity(partitions.len());

@@ -8,12 +8,7 @@ use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{
-    ActionKind, ActionPolicy, classify,
-    path::PathClass,
-    redact,
-    schema::ROW_VERSION,
-};
+use super::{ActionKind, ActionPolicy, classify, path::PathClass, redact, schema::ROW_VERSION};
 use crate::{
     Edit, Memory, MemoryError, Namespace, NewMemory, Source,
     access::{self, Right},
@@ -29,6 +24,13 @@ const SUMMARY_CHARS_MAX: usize = 500;
 /// Expired rows removed by one capture.
 const SWEPT_MAX: u32 = 64;
 const DAY_MS: i64 = 86_400_000;
+
+/// The namespace for what is done for one task: `actions:` and the id's body, each capital written as a point and the
+/// small letter. It is apart from the namespaces in which agents search their memories.
+#[must_use]
+pub fn namespace_of(task: &TaskId) -> Namespace {
+    user::named("actions:", task.as_str().strip_prefix("task_").unwrap_or(task.as_str()))
+}
 
 /// Something that was done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,13 +188,7 @@ impl Actions {
         self.memory.shared.store.read(read).await
     }
 
-    fn deleted(
-        &self,
-        tx: &mut Tx<'_>,
-        place: Place<'_>,
-        action: &Action,
-        at: TimeMs,
-    ) -> Result<Captured, MemoryError> {
+    fn deleted(&self, tx: &mut Tx<'_>, place: Place<'_>, action: &Action, at: TimeMs) -> Result<Captured, MemoryError> {
         let Some(newest) = newest(tx, place, &action.target)? else {
             return self.done(tx, place, action, at, None);
         };
@@ -262,13 +258,15 @@ impl Actions {
             return self.count(tx, place, row, action, at);
         }
         // A file that is made again after it was deleted is another file.
-        let again = before.filter(|row| row.act.kind != ActionKind::FileDeleted || action.kind == ActionKind::FileDeleted);
+        let again =
+            before.filter(|row| row.act.kind != ActionKind::FileDeleted || action.kind == ActionKind::FileDeleted);
         let id = tx.ambient().ids.body();
         let file = file.or(again.map(|row| row.file)).unwrap_or_else(|| id.clone());
         let target = action.moved_to.clone().unwrap_or_else(|| action.target.clone());
         let times = 1 + lately(tx, place, &file, at)?;
         let (memory, expires_at) = self.memory_of(action, 1, times, at);
-        let memory = self.memory.insert(tx, place.scope, &NewMemory { namespace: place.namespace.clone(), ..memory })?;
+        let memory =
+            self.memory.insert(tx, place.scope, &NewMemory { namespace: place.namespace.clone(), ..memory })?;
         tx.execute(
             "INSERT INTO memory_actions (tenant_id, namespace, action_id, v, file, kind, target, source, times, first_at,
                  last_at, expires_at, memory_id)
@@ -442,7 +440,8 @@ fn meta(action: &Action, class: Option<PathClass>, times: u32) -> Map<String, Va
 const COLUMNS: &str = "action_id, file, kind, target, source, times, first_at, last_at, memory_id";
 
 fn stored(row: &Row<'_>) -> Result<Stored, StoreError> {
-    let word = |column, expected| StoreError::Column { column, expected, found: row.text(column).unwrap_or("").to_owned() };
+    let word =
+        |column, expected| StoreError::Column { column, expected, found: row.text(column).unwrap_or("").to_owned() };
     let act = Act {
         kind: row.text(2)?.parse().map_err(|_| word(2, "an action"))?,
         target: row.get(3)?,

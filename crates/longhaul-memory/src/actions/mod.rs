@@ -11,6 +11,6 @@ mod policy;
 mod redact;
 pub(crate) mod schema;
 
-pub use capture::{Act, Action, Actions, COLLECTION, Captured};
+pub use capture::{Act, Action, Actions, COLLECTION, Captured, namespace_of};
 pub use path::{PathClass, classify};
 pub use policy::{ActionKind, ActionPolicy, KindPolicy, Stay};

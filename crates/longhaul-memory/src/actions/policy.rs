@@ -49,9 +49,12 @@ impl ActionKind {
     #[must_use]
     pub fn kind(self) -> Kind {
         match self {
-            Self::FileCreated | Self::FileChanged | Self::FileDeleted | Self::FileMoved | Self::Command | Self::Message => {
-                Kind::Episode
-            }
+            Self::FileCreated
+            | Self::FileChanged
+            | Self::FileDeleted
+            | Self::FileMoved
+            | Self::Command
+            | Self::Message => Kind::Episode,
             Self::Decision => Kind::Decision,
             Self::Preference => Kind::Preference,
         }
@@ -134,7 +137,13 @@ impl Default for ActionPolicy {
                 importance: 0.8,
                 kept: true,
             },
-            message: KindPolicy { retention_days: Some(365), index: Index::Both, coalesce_minutes: 0, importance: 0.5, ..files },
+            message: KindPolicy {
+                retention_days: Some(365),
+                index: Index::Both,
+                coalesce_minutes: 0,
+                importance: 0.5,
+                ..files
+            },
             brief_file_minutes: 5,
         }
     }
@@ -211,7 +220,9 @@ fn retention_days_max(class: PathClass) -> Option<u32> {
         PathClass::Temporary => Some(1),
         PathClass::Cache => Some(2),
         PathClass::BuildOutput => Some(7),
-        PathClass::Secret | PathClass::Configuration | PathClass::Source | PathClass::Document | PathClass::Other => None,
+        PathClass::Secret | PathClass::Configuration | PathClass::Source | PathClass::Document | PathClass::Other => {
+            None
+        }
     }
 }
 
@@ -253,7 +264,10 @@ mod tests {
         let decision = keep(ActionKind::Decision);
         assert_eq!((decision.pinned, decision.expires_at, decision.index), (true, None, Index::Both));
         let command = keep(ActionKind::Command);
-        assert_eq!((command.pinned, command.expires_at, command.index), (false, Some(TimeMs(30 * DAY_MS)), Index::Words));
+        assert_eq!(
+            (command.pinned, command.expires_at, command.index),
+            (false, Some(TimeMs(30 * DAY_MS)), Index::Words)
+        );
         let cache = of_file(PathClass::Cache, Source::Agent, 1);
         assert_eq!((cache.expires_at, cache.index), (Some(TimeMs(2 * DAY_MS)), Index::Nothing));
     }

@@ -65,7 +65,12 @@ mod tests {
             let clean = without_secrets(text);
             assert!(!clean.contains(secret) && clean.contains(PLACE), "{text} -> {clean}");
         }
-        for text in ["cargo test -p app", "author: Bob, tar -pxf a.tar", "git commit -m \"add the login page\"", "changed src/token.rs"] {
+        for text in [
+            "cargo test -p app",
+            "author: Bob, tar -pxf a.tar",
+            "git commit -m \"add the login page\"",
+            "changed src/token.rs",
+        ] {
             assert_eq!(without_secrets(text), text);
         }
     }

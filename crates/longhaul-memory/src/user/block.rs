@@ -102,7 +102,7 @@ impl From<EntryId> for String {
 pub struct Slot {
     /// What it is about.
     pub attribute: String,
-    /// What is said of it, in the form of [`plain`].
+    /// What is said of it, in the form in which equal sayings are equal.
     pub value: String,
 }
 
@@ -131,7 +131,7 @@ pub struct Entry {
 ///
 /// # Errors
 /// [`MemoryError::Empty`] when nothing is left; [`UserError::EntryTooLong`].
-pub fn one_line(text: &str) -> Result<String, MemoryError> {
+pub(crate) fn one_line(text: &str) -> Result<String, MemoryError> {
     let spaced = text.nfc().filter(|c| !is_invisible(*c)).map(|c| if c.is_whitespace() { ' ' } else { c });
     let line = spaced.collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ");
     if line.is_empty() {
@@ -154,7 +154,7 @@ fn is_invisible(c: char) -> bool {
 /// The form in which two texts that say the same in the same words are equal: compatible characters, small letters,
 /// no marks at the ends, single spaces.
 #[must_use]
-pub fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let folded: String = text.nfkc().flat_map(char::to_lowercase).collect();
     let words = folded.split_whitespace().collect::<Vec<_>>().join(" ");
     words.trim_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '+' | '#')).to_owned()

@@ -3,6 +3,7 @@
 use longhaul_core::UserId;
 
 use super::{Block, EntryId};
+use crate::Namespace;
 
 /// Why user memory could not be changed or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +97,12 @@ pub enum UserError {
         source_label: &'static str,
         /// Why not, and what to do.
         why: &'static str,
+    },
+    /// A namespace is kept for another user.
+    #[error("the namespace {namespace} is kept for the user memory of another user; choose another name")]
+    NotYours {
+        /// The namespace.
+        namespace: Namespace,
     },
     /// A proposal was not even filed.
     #[error("this was not filed as a proposal: {why}")]

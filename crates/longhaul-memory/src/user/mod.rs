@@ -22,10 +22,12 @@ mod state;
 mod versions;
 
 pub use actor::{Actor, By};
-pub use block::{BLOCK_CHARS_MAX, BLOCK_ENTRIES_MAX, Block, ENTRY_CHARS_MAX, Entry, EntryId, Origin, Slot, THREADS_MAX};
+pub use block::{
+    BLOCK_CHARS_MAX, BLOCK_ENTRIES_MAX, Block, ENTRY_CHARS_MAX, Entry, EntryId, Origin, Slot, THREADS_MAX,
+};
 pub use error::UserError;
 pub use gate::{AgentEdit, Gate, Place, Submitted, gate};
-pub(crate) use gate::is_on;
+pub(crate) use gate::{is_on, off_note};
 pub(crate) use handle::forgotten;
 pub use handle::{Edited, HISTORY_MAX, UserExport, UserMemory};
 pub use observe::{Observed, ProposeError, Proposer, Suggested, Suggestion, TURNS_MAX, Turn};
@@ -33,4 +35,4 @@ pub use proposal::{Decision, Proposal, ProposalId, ProposalState, ProposedMemory
 pub use render::{RenderLimits, Rendered};
 pub use state::{Effect, EntryRef, UserMemoryEdit};
 pub use versions::{Action, COLLECTION, EntryChange, Switches, Version, namespace_of};
-pub(crate) use versions::{is_foreign, mirrored};
+pub(crate) use versions::{check_namespace, check_not_mirrored, check_switch, named};

@@ -10,11 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    Actor, Block, EntryId, Slot,
-    block::plain,
-    state::Op,
-};
+use super::{Actor, Block, EntryId, Slot, block::plain, state::Op};
 use crate::{Fact, Kind, MemoryError, Namespace, NewMemory, Source, item::field, item::words};
 
 /// A proposal's id, printed `prop_…`.
@@ -148,6 +144,9 @@ pub struct ProposedMemory {
     pub happened_at: Option<TimeMs>,
     pub expires_at: Option<TimeMs>,
     pub fact: Option<Fact>,
+    /// Until when the facts that it supersedes were true before; filled when it is applied.
+    #[serde(default)]
+    pub rivals: Vec<(MemoryId, Option<TimeMs>)>,
 }
 
 impl From<NewMemory> for ProposedMemory {
@@ -167,6 +166,7 @@ impl From<NewMemory> for ProposedMemory {
             happened_at: memory.happened_at,
             expires_at: memory.expires_at,
             fact: memory.fact,
+            rivals: Vec::new(),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_core::{MemoryId, Scope};
+use longhaul_core::{MemoryId, Scope, TimeMs};
 use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 use serde_json::json;
 
@@ -13,13 +13,13 @@ use super::{
     Actor, By, Decision, Entry, EntryId, Origin, Proposal, ProposalId, ProposalState, ReviewPolicy, Slot, Target,
     UserError,
     block::one_line,
-    proposal::{Case, Ruling},
+    proposal::{Case, ProposedMemory, Ruling},
     rules,
     schema::ROW_VERSION,
     state::{Change, State},
     versions::{self, Action, Head},
 };
-use crate::{Memory, MemoryError, NewMemory};
+use crate::{Memory, MemoryError, NewMemory, access, rows};
 
 /// Most proposals of one user that wait; of more, the newest are refused.
 const PENDING_MAX: u32 = 500;
@@ -45,11 +45,13 @@ pub(crate) enum Filed {
     Refused(&'static str),
 }
 
-const COLUMNS: &str = "proposal_id, user_id, state, target, confidence, proposer, quote, threads, created_at, decided_at,
+const COLUMNS: &str =
+    "proposal_id, user_id, state, target, confidence, proposer, quote, threads, created_at, decided_at,
     decided_by, why, version, memory_id";
 
 fn read_row(row: &Row<'_>) -> Result<Proposal, StoreError> {
-    let word = |column, expected| StoreError::Column { column, expected, found: row.text(column).unwrap_or("").to_owned() };
+    let word =
+        |column, expected| StoreError::Column { column, expected, found: row.text(column).unwrap_or("").to_owned() };
     let id = ProposalId(row.get(0)?);
     let actor = |column| match row.get::<Option<String>>(column)? {
         Some(text) => text.parse::<Actor>().map(Some).map_err(|_| word(column, "an actor")),
@@ -74,11 +76,7 @@ fn read_row(row: &Row<'_>) -> Result<Proposal, StoreError> {
 }
 
 /// The user's proposals, the oldest first.
-pub(crate) fn all(
-    read: &ReadTx<'_>,
-    scope: &Scope,
-    state: Option<ProposalState>,
-) -> Result<Vec<Proposal>, StoreError> {
+pub(crate) fn all(read: &ReadTx<'_>, scope: &Scope, state: Option<ProposalState>) -> Result<Vec<Proposal>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM memory_proposals
          WHERE tenant_id = ?1 AND user_id = ?2 AND (?3 = '' OR state = ?3) ORDER BY created_at, proposal_id"
@@ -88,9 +86,8 @@ pub(crate) fn all(
 }
 
 fn find(read: &ReadTx<'_>, scope: &Scope, id: &ProposalId) -> Result<Proposal, MemoryError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM memory_proposals WHERE tenant_id = ?1 AND user_id = ?2 AND proposal_id = ?3"
-    );
+    let sql =
+        format!("SELECT {COLUMNS} FROM memory_proposals WHERE tenant_id = ?1 AND user_id = ?2 AND proposal_id = ?3");
     let found = read.query_optional(&sql, &values![&scope.tenant, &scope.user, &id.0], read_row)?;
     found.ok_or_else(|| UserError::NoProposal { id: id.to_string() }.into())
 }
@@ -206,7 +203,8 @@ fn apply(
     by: &By,
 ) -> Result<(), MemoryError> {
     let Some(op) = proposal.target.op() else {
-        let Target::Memory(proposed) = &proposal.target else { return Ok(()) };
+        let Target::Memory(proposed) = &mut proposal.target else { return Ok(()) };
+        proposed.rivals = rivals(tx, scope, proposed)?;
         let mut new = NewMemory::from(proposed.as_ref().clone());
         new.meta.insert("reviewed_by".to_owned(), json!(by.actor.to_string()));
         new.meta.insert("proposal".to_owned(), json!(proposal.id.to_string()));
@@ -295,7 +293,11 @@ pub(crate) fn undo(
         return Err(UserError::Decided { id: id.to_string(), state: proposal.state.as_str() }.into());
     }
     if let Some(written) = &proposal.memory {
-        undo_memory(memory, tx, scope, written)?;
+        let rivals = match &proposal.target {
+            Target::Memory(proposed) => proposed.rivals.as_slice(),
+            Target::Add { .. } | Target::Replace { .. } | Target::Remove { .. } => &[],
+        };
+        undo_memory(memory, tx, scope, written, rivals)?;
     } else if let Some(version) = proposal.version {
         undo_version(memory, tx, scope, &head, version, by)?;
     }
@@ -304,7 +306,38 @@ pub(crate) fn undo(
     Ok(proposal)
 }
 
-fn undo_memory(memory: &Memory, tx: &mut Tx<'_>, scope: &Scope, written: &MemoryId) -> Result<(), MemoryError> {
+/// What is believed now of the same, with the time until which it is true: the facts that a new one may close.
+fn rivals(
+    read: &ReadTx<'_>,
+    scope: &Scope,
+    proposed: &ProposedMemory,
+) -> Result<Vec<(MemoryId, Option<TimeMs>)>, StoreError> {
+    let Some(fact) = &proposed.fact else { return Ok(Vec::new()) };
+    read.query(
+        "SELECT memory_id, valid_to FROM memories WHERE tenant_id = ?1 AND namespace = ?2 AND subject = ?3
+         AND attribute = ?4 AND superseded_at IS NULL ORDER BY seq DESC LIMIT 100",
+        &values![&scope.tenant, proposed.namespace.as_str(), &fact.subject, &fact.attribute],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// Forgets what was written, and believes again what it had superseded.
+fn undo_memory(
+    memory: &Memory,
+    tx: &mut Tx<'_>,
+    scope: &Scope,
+    written: &MemoryId,
+    rivals: &[(MemoryId, Option<TimeMs>)],
+) -> Result<(), MemoryError> {
+    for (rival, valid_to) in rivals {
+        let Some(found) = rows::find(tx, &scope.tenant, rival)? else { continue };
+        let change = access::next_change(tx, &found.id)?;
+        tx.execute(
+            "UPDATE memories SET superseded_by = NULL, superseded_at = NULL, valid_to = ?4, change_seq = ?5
+             WHERE tenant_id = ?1 AND namespace = ?2 AND memory_id = ?3 AND superseded_by = ?6",
+            &values![&scope.tenant, found.id.namespace.as_str(), rival, *valid_to, change, written],
+        )?;
+    }
     memory.forget(tx, scope, written)?;
     Ok(())
 }

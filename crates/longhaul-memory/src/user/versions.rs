@@ -9,11 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    Actor, Block, By, Entry, EntryId, Origin, Slot, UserError,
-    schema::ROW_VERSION,
-    state::State,
-};
+use super::{Actor, Block, By, Entry, EntryId, Origin, Slot, UserError, schema::ROW_VERSION, state::State};
 use crate::{Memory, MemoryError, Namespace, NewMemory, Source};
 
 /// The collection of the memories that mirror entries.
@@ -111,11 +107,15 @@ pub struct EntryChange {
 }
 
 /// The namespace of a user's own memories: `user:` and the id's body, each capital written as a point and the small
-/// letter, so that two users never share one. An id too long for that is named by its digest.
+/// letter, so that two users never share one.
 #[must_use]
 pub fn namespace_of(user: &UserId) -> Namespace {
-    let body = user.as_str().strip_prefix("user_").unwrap_or(user.as_str());
-    let mut name = "user:".to_owned();
+    named("user:", user.as_str().strip_prefix("user_").unwrap_or(user.as_str()))
+}
+
+/// A namespace for the body of an id, so that two ids never share one. A body too long for that is named by its digest.
+pub(crate) fn named(prefix: &str, body: &str) -> Namespace {
+    let mut name = prefix.to_owned();
     for c in body.chars() {
         if c.is_ascii_uppercase() {
             name.push('.');
@@ -123,14 +123,30 @@ pub fn namespace_of(user: &UserId) -> Namespace {
         name.push(c.to_ascii_lowercase());
     }
     name.parse().unwrap_or_else(|_| {
-        let digest = format!("user:..{}", hex::encode(Sha256::digest(body.as_bytes())));
+        let digest = format!("{prefix}..{}", hex::encode(Sha256::digest(body.as_bytes())));
         digest.parse().unwrap_or_default()
     })
 }
 
-/// Whether a namespace is the user memory of somebody else: those are written by nobody but their user.
-pub(crate) fn is_foreign(scope: &Scope, namespace: &Namespace) -> bool {
-    namespace.as_str().starts_with("user:") && *namespace != namespace_of(&scope.user)
+/// Refuses a namespace that is kept for another user: whoever writes first owns it, and that must be its user.
+pub(crate) fn check_namespace(scope: &Scope, namespace: &Namespace) -> Result<(), UserError> {
+    if namespace.as_str().starts_with("user:") && *namespace != namespace_of(&scope.user) {
+        return Err(UserError::NotYours { namespace: namespace.clone() });
+    }
+    Ok(())
+}
+
+/// Refuses what is to be written while the user has switched all memory off.
+pub(crate) fn check_switch(read: &ReadTx<'_>, scope: &Scope) -> Result<(), MemoryError> {
+    check_on(&head(read, scope)?, scope).map_err(MemoryError::from)
+}
+
+/// Refuses to change the text of a memory that mirrors an entry: it is changed there.
+pub(crate) fn check_not_mirrored(read: &ReadTx<'_>, scope: &Scope, id: &MemoryId) -> Result<(), MemoryError> {
+    match mirrored(read, scope, id)? {
+        Some(_) => Err(UserError::Mirrored { id: id.to_string() }.into()),
+        None => Ok(()),
+    }
 }
 
 const HEAD: &str = "version, next_entry, memory_on, implicit_on";
@@ -166,7 +182,8 @@ const ENTRY: &str = "entry, block, content, attribute, slot_value, origin, threa
 
 fn entry_row(row: &Row<'_>) -> Result<Entry, StoreError> {
     let id = EntryId(row.get(0)?);
-    let word = |column, expected| StoreError::Column { column, expected, found: row.text(column).unwrap_or("").to_owned() };
+    let word =
+        |column, expected| StoreError::Column { column, expected, found: row.text(column).unwrap_or("").to_owned() };
     let slot = row.get::<Option<String>>(3)?.zip(row.get::<Option<String>>(4)?);
     Ok(Entry {
         id,
@@ -335,12 +352,7 @@ fn mirror(memory: &Memory, tx: &mut Tx<'_>, scope: &Scope, entry: &Entry) -> Res
 }
 
 /// The newest versions first, from before `before` on.
-pub(crate) fn history(
-    read: &ReadTx<'_>,
-    scope: &Scope,
-    before: u32,
-    limit: usize,
-) -> Result<Vec<Version>, StoreError> {
+pub(crate) fn history(read: &ReadTx<'_>, scope: &Scope, before: u32, limit: usize) -> Result<Vec<Version>, StoreError> {
     let rows = read.query(
         "SELECT version, action, actor, why, proposal_id, at FROM memory_user_versions
          WHERE tenant_id = ?1 AND user_id = ?2 AND version < ?3 ORDER BY version DESC LIMIT ?4",

@@ -1,9 +1,11 @@
 //! Behaviour of long-term memory at its public boundary, on a real store and the real embedding model.
 
+mod actions;
 mod derived;
 mod editing;
 mod figures;
 mod fresh;
+mod ground;
 mod input;
 mod listing;
 mod local;
@@ -13,3 +15,7 @@ mod place;
 mod recall;
 mod scope;
 mod tenants;
+mod user_edits;
+mod user_gate;
+mod user_learning;
+mod user_versions;
