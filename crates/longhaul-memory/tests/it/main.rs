@@ -4,6 +4,7 @@ mod derived;
 mod figures;
 mod input;
 mod local;
+mod models;
 mod place;
 mod recall;
 mod scope;
