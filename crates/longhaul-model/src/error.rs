@@ -112,7 +112,7 @@ pub enum ModelError {
         said: String,
     },
     /// The prompt is larger than the model's window or the service's limit.
-    #[error("the request is too large for {model:?} (HTTP {status}): {said}; shorten the conversation")]
+    #[error("the request is too large for {model:?} (HTTP {status}): {said}; shorten it")]
     TooLarge {
         /// The model asked for.
         model: String,
@@ -163,7 +163,7 @@ pub enum ModelError {
     },
     /// The answer is not what the protocol says.
     #[error(
-        "the answer from {base_url} is not a chat completion ({problem}): {excerpt:?}; try again, or check that the service is OpenAI-compatible"
+        "the answer from {base_url} is not what the protocol says ({problem}): {excerpt:?}; try again, or check that the service is OpenAI-compatible"
     )]
     Malformed {
         /// The service.
@@ -174,12 +174,22 @@ pub enum ModelError {
         excerpt: String,
     },
     /// Something else answers at this address: a web page, a redirect.
-    #[error("{url} is not an OpenAI-compatible chat service ({found}); check the base URL, which usually ends in /v1")]
+    #[error("{url} is not an OpenAI-compatible service ({found}); check the base URL, which usually ends in /v1")]
     WrongService {
         /// The address asked.
         url: String,
         /// What was found there.
         found: String,
+    },
+    /// The service's vectors are not those that were asked for.
+    #[error(
+        "the vectors from {base_url} are not those of the request ({problem}); check the embedding model's name and the length of its vectors"
+    )]
+    BadEmbeddings {
+        /// The service.
+        base_url: String,
+        /// What is wrong with them.
+        problem: String,
     },
     /// The answer does not end.
     #[error("the answer from {base_url} is larger than {bytes_max} bytes; lower the answer's token limit")]
@@ -208,6 +218,7 @@ impl ModelError {
             | Self::Unauthorized { .. }
             | Self::ModelNotFound { .. }
             | Self::QuotaExhausted { .. }
+            | Self::BadEmbeddings { .. }
             | Self::WrongService { .. } => ErrorKind::Operator,
         }
     }
@@ -230,6 +241,7 @@ impl ModelError {
             Self::FailedMidway { .. } => "model_failed_midway",
             Self::Malformed { .. } => "model_malformed",
             Self::WrongService { .. } => "model_wrong_service",
+            Self::BadEmbeddings { .. } => "model_bad_embeddings",
             Self::AnswerTooLong { .. } => "model_answer_too_long",
         }
     }

@@ -47,6 +47,8 @@ pub use cassette::{
 };
 pub use chat::{ChatModel, ChatRequest, ChatResponse, Finish, Message, ModelInfo, OnDelta, Retry, Usage};
 pub use error::{ErrorKind, ModelError, Waiting};
-pub use openai::{AnswerLimitField, CallLimits, OpenAiChat, OpenAiSettings};
+pub use openai::{
+    AnswerLimitField, CallLimits, EmbeddingClient, EmbeddingSettings, Embeddings, OpenAiChat, OpenAiSettings,
+};
 pub use secret::Secret;
 pub use tokens::estimate_tokens;

@@ -64,7 +64,7 @@ fn a_web_page_is_no_service_and_the_right_address_goes_on() {
     let (account, service) = (Account::new(), Service::start(Manner::WebPage));
     let ended = init(&account, &service.base_url);
     assert_eq!(ended.code, Some(2), "{ended:?}");
-    assert!(ended.err.contains("is not an OpenAI-compatible chat service"), "{}", ended.err);
+    assert!(ended.err.contains("is not an OpenAI-compatible service"), "{}", ended.err);
     assert!(ended.err.contains("`longhaul run --dir ~/app` goes on where it stopped"), "{}", ended.err);
     // The address that is named last is the project's, as long as nothing is planned.
     let right = Service::start(Manner::WrongKey);

@@ -11,6 +11,7 @@ mod listing;
 mod local;
 mod migration;
 mod namespaces;
+mod models;
 mod place;
 mod recall;
 mod scope;

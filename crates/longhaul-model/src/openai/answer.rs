@@ -101,7 +101,7 @@ fn shape(asked: Asked<'_>, response: &Response) -> Result<Shape, Failure> {
         "application/json" => Ok(Shape::Json),
         "" | "text/plain" | "application/octet-stream" | "application/x-ndjson" => Ok(Shape::Unstated),
         _ => {
-            let url = format!("{}/chat/completions", asked.base_url);
+            let url = format!("{}/{}", asked.base_url, asked.route);
             let error = ModelError::WrongService { url, found: format!("an answer of type {media:?}") };
             Err(Failure::last(error, Some(response.status().as_u16())))
         }

@@ -34,6 +34,8 @@ impl Failure {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) base_url: &'a str,
+    /// What is asked for, below the base URL.
+    pub(crate) route: &'static str,
     pub(crate) model: &'a str,
     pub(crate) key_source: &'a str,
     pub(crate) key: Option<&'a Secret>,
@@ -82,11 +84,11 @@ pub(crate) fn from_status(asked: Asked<'_>, status: u16, body: &str, attempts: u
         400 if service_code == "model_not_found" => ModelError::ModelNotFound { base_url, model, said },
         404 if names_model => ModelError::ModelNotFound { base_url, model, said },
         404 | 405 if !in_protocol => ModelError::WrongService {
-            url: format!("{base_url}/chat/completions"),
+            url: format!("{base_url}/{}", asked.route),
             found: format!("HTTP {status}: {said}"),
         },
         300..=399 => ModelError::WrongService {
-            url: format!("{base_url}/chat/completions"),
+            url: format!("{base_url}/{}", asked.route),
             found: format!("HTTP {status}, a redirect, which is not followed"),
         },
         413 => ModelError::TooLarge { model, status, said },
@@ -131,7 +133,7 @@ pub(crate) fn from_connection(asked: Asked<'_>, error: &reqwest::Error, connect_
     }
     // The HTTP library's type for "these bytes are not HTTP" is not public; its words are stable.
     if reason.starts_with("invalid HTTP") {
-        let url = format!("{base_url}/chat/completions");
+        let url = format!("{base_url}/{}", asked.route);
         return Failure::last(ModelError::WrongService { url, found: reason }, None);
     }
     Failure::again(ModelError::Cut { base_url, bytes: 0 }, None)
@@ -163,8 +165,13 @@ pub(crate) fn cut(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const ASKED: Asked<'_> =
-        Asked { base_url: "http://host/v1", model: "m-1", key_source: "OPENAI_API_KEY", key: None };
+    const ASKED: Asked<'_> = Asked {
+        base_url: "http://host/v1",
+        route: "chat/completions",
+        model: "m-1",
+        key_source: "OPENAI_API_KEY",
+        key: None,
+    };
 
     fn code(status: u16, body: &str) -> (&'static str, bool) {
         let failure = from_status(ASKED, status, body, 1);

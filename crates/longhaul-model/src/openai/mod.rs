@@ -1,4 +1,4 @@
-//! The client for every service that speaks OpenAI's Chat Completions protocol.
+//! The client for every service that speaks OpenAI's Chat Completions protocol; `embeddings` holds the one for embeddings.
 //!
 //! This file owns the order of a call: attempt, decide, wait, attempt again. It does not own the decisions
 //! (`failure`, `backoff`), the shapes (`wire`), nor the reading of an answer (`answer`).
@@ -8,6 +8,7 @@ mod answer;
 mod assemble;
 mod backoff;
 mod connection;
+mod embeddings;
 mod failure;
 mod settings;
 mod sse;
@@ -20,6 +21,10 @@ use longhaul_core::Ambient;
 use reqwest::{RequestBuilder, Response, Url, header};
 use tokio::time::{Instant, sleep, timeout};
 
+/// What a chat model is asked below the base URL.
+const ROUTE: &str = "chat/completions";
+
+pub use embeddings::{EmbeddingClient, EmbeddingSettings, Embeddings};
 pub use settings::{AnswerLimitField, CallLimits, OpenAiSettings};
 pub(crate) use wire::text_of;
 
@@ -117,6 +122,7 @@ impl OpenAiChat {
     fn asked(&self) -> Asked<'_> {
         Asked {
             base_url: &self.base_url_text,
+            route: ROUTE,
             model: &self.settings.model,
             key_source: &self.settings.api_key_source,
             key: self.key(),
@@ -134,7 +140,7 @@ impl OpenAiChat {
         attempts: u32,
         on_delta: OnDelta<'_>,
     ) -> Result<ChatResponse, Failure> {
-        let post = self.http.post(format!("{}/chat/completions", self.base_url_text));
+        let post = self.http.post(format!("{}/{ROUTE}", self.base_url_text));
         let post = post.header(header::CONTENT_TYPE, "application/json").body(body.to_owned());
         let response = self.send(post).await?;
         let status = response.status().as_u16();

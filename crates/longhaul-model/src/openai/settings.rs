@@ -10,7 +10,7 @@ pub struct OpenAiSettings {
     /// The model's name, as the service knows it.
     pub model: String,
     /// Where the service is. A URL without a path gets `/v1`; any other path is kept; slashes at the end, and a
-    /// trailing `/chat/completions`, are dropped. So `http://127.0.0.1:11434`, `http://127.0.0.1:11434/v1` and
+    /// trailing `/chat/completions` or `/embeddings`, are dropped. So `http://127.0.0.1:11434`, `http://127.0.0.1:11434/v1` and
     /// `http://127.0.0.1:11434/v1/` are the same.
     pub base_url: String,
     /// The key, sent as `Authorization: Bearer`; `None` or an empty one for services that want none.
@@ -115,7 +115,11 @@ pub(crate) fn parse_base_url(text: &str) -> Result<Url, ModelError> {
         return Err(refuse("it has credentials, a query or a fragment; give the key by its own setting".to_owned()));
     }
     let path = url.path().trim_end_matches('/');
-    let path = path.strip_suffix("/chat/completions").unwrap_or(path).trim_end_matches('/');
+    let path = path
+        .strip_suffix("/chat/completions")
+        .or(path.strip_suffix("/embeddings"))
+        .unwrap_or(path)
+        .trim_end_matches('/');
     let path = if path.is_empty() { "/v1".to_owned() } else { path.to_owned() };
     url.set_path(&path);
     Ok(url)
@@ -144,6 +148,7 @@ mod tests {
             ("http://127.0.0.1:11434/v1//", "http://127.0.0.1:11434/v1"),
             ("https://host/v1/chat/completions/", "https://host/v1"),
             ("https://host/chat/completions", "https://host/v1"),
+            ("https://host/v1/embeddings", "https://host/v1"),
             ("https://host/openai/deployments/x", "https://host/openai/deployments/x"),
             ("http://[::1]:80/api/", "http://[::1]/api"),
         ] {

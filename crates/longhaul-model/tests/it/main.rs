@@ -5,5 +5,6 @@
 mod cassette_file;
 mod cassette_server;
 mod client;
+mod embeddings;
 mod liar;
 mod stories;
