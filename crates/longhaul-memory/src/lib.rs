@@ -32,23 +32,23 @@ mod edit;
 mod embed;
 pub mod embedding;
 mod error;
+pub mod eval;
 mod filter;
-mod fusion;
 mod indexer;
 mod item;
 mod keyword;
-mod list;
 mod life;
+mod list;
 pub mod measure;
 mod memory;
 mod namespace;
 mod query;
+mod rank;
 pub mod remote;
 mod reuse;
 mod rows;
 mod schema;
 mod search;
-mod rank;
 mod text;
 mod transfer;
 pub mod user;
@@ -66,10 +66,13 @@ pub use indexer::{Indexed, Indexer};
 pub use item::{
     CONTENT_BYTES_MAX, Fact, Index, Item, Kind, META_BYTES_MAX, NewMemory, Prepared, Source, TAGS_MAX, Tier,
 };
-pub use list::{Page, Stats};
 pub use life::{ColdError, ColdLimits, ColdPlace, Credential, KindRule, S3Place, TierRules};
+pub use list::{Page, Stats};
 pub use memory::Memory;
 pub use namespace::Namespace;
-pub use query::{CONDITIONS_MAX, Condition, Explain, HITS_MAX, Hit, Mode, Op, Query, Recall, Tiers};
+pub use query::{CONDITIONS_MAX, Condition, HITS_MAX, Hit, Mode, Op, Query, Recall, Tiers};
+pub use rank::{
+    Decay, Explain, HalfLives, Importance, Leg, LegWeights, RankSettings, Rule, TAG_ACTION, TAG_CACHE, TAG_TEMPORARY,
+};
 pub use schema::MIGRATIONS;
 pub use transfer::{ExportOptions, Exported, ImportOptions, Imported, Position, Problem, TransferError};

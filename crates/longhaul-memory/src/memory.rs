@@ -3,14 +3,17 @@
 //! Searching is `search`'s, changing `edit`'s and embedding `indexer`'s business. Invariant: a row and its keywords are
 //! written by one transaction, the caller's; reading never writes (invariant 9).
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use longhaul_core::{MemoryId, Scope};
 use longhaul_store::{Place, ReadTx, Store, Tx, values};
 use tokio::sync::Notify;
 
 use crate::{
-    Embedder, Item, MemoryError, Namespace, NewMemory, Prepared,
+    Embedder, Item, MemoryError, Namespace, NewMemory, Prepared, RankSettings,
     access::{self, Numbers, Right},
     columns::Shelf,
     embed,
@@ -42,8 +45,16 @@ pub(crate) struct Shared {
     pub(crate) columns: Shelf,
     pub(crate) vectors: Cache,
     pub(crate) words: Recent,
+    rank: RwLock<Arc<RankSettings>>,
     /// Rung when rows were written that have no vector yet.
     pub(crate) wake: Notify,
+}
+
+impl Shared {
+    /// The settings that one search ranks by.
+    pub(crate) fn rank(&self) -> Arc<RankSettings> {
+        self.rank.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl Memory {
@@ -52,8 +63,18 @@ impl Memory {
     pub fn new(store: Store, embedder: Option<Arc<dyn Embedder>>) -> Self {
         let vectors = Cache::new(VECTOR_BYTES_MAX, index_dir(store.place()));
         let columns = Shelf::new(COLUMN_BYTES_MAX);
-        let words = Recent::new(POSTING_BYTES_MAX);
-        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, words, wake: Notify::new() }) }
+        let (words, rank) = (Recent::new(POSTING_BYTES_MAX), RwLock::default());
+        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, words, rank, wake: Notify::new() }) }
+    }
+
+    /// Ranks by these settings from the next search on, in all clones of this handle.
+    ///
+    /// # Errors
+    /// [`MemoryError::Field`] naming the setting that is out of range.
+    pub fn rank_by(&self, settings: RankSettings) -> Result<(), MemoryError> {
+        settings.check()?;
+        *self.shared.rank.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        Ok(())
     }
 
     /// Checks and writes one memory in the caller's transaction: found by its words from the commit on, by its meaning

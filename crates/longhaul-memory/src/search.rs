@@ -3,38 +3,48 @@
 //! Invariants: retrieving never writes (invariant 9); nothing is scored that the filter did not let through; a row is
 //! only given out when the same snapshot finds it again in the same partition.
 
-use std::{collections::BTreeMap, sync::RwLockReadGuard, time::Instant};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, RwLockReadGuard},
+    time::Instant,
+};
 
 use longhaul_core::{Scope, TimeMs};
 use longhaul_store::{ReadTx, StoreError, values};
 
 use crate::{
-    Explain, Hit, Memory, MemoryError, Mode, Query, Recall,
+    Hit, Memory, MemoryError, Mode, Query, RankSettings, Recall,
     access::{self, Partition},
     bits::Bits,
     columns::Columns,
     embed,
     filter::Filter,
-    fusion::{self, Scale},
     item::field,
     keyword,
     memory::Shared,
+    rank::{self, Raw, Scale, Stand, Standing, Uses},
     rows::{self, COLUMNS},
     text,
     vectors::Current,
+    words::{self, Corpus, DatePart, Scores, Walker},
 };
 
 /// Characters of a query that count.
 const QUERY_CHARS_MAX: usize = 4096;
 /// Fewest candidates taken from each leg.
 const CANDIDATES_MIN: usize = 64;
+/// Rows read beyond twice those asked for, because how often a memory was used may move it up.
+const RESERVE: usize = 16;
 
 /// A checked query with its terms and, if it could be embedded, its vector.
 struct Search {
     scope: Scope,
     query: Query,
     terms: Vec<String>,
+    dates: Vec<(DatePart, Option<String>)>,
     vector: Option<Vec<f32>>,
+    settings: Arc<RankSettings>,
 }
 
 /// One partition as the search's snapshot has it.
@@ -43,13 +53,6 @@ struct Part<'a> {
     columns: RwLockReadGuard<'a, Columns>,
     allowed: Bits,
     vectors: Option<Current>,
-}
-
-/// What the legs say of one memory.
-#[derive(Debug, Clone, Copy, Default)]
-struct Legs {
-    bm25: f32,
-    cosine: Option<f32>,
 }
 
 /// A memory by the place of its partition among those searched, and its number.
@@ -70,6 +73,16 @@ impl Memory {
     /// [`MemoryError::NoAccess`] when a namespace may not be read; [`MemoryError::Field`] for an empty text, a `k` out of
     /// range or a filter that is none; [`MemoryError::UnknownField`]; [`MemoryError::BadVector`]; those of the store.
     pub async fn search(&self, scope: &Scope, query: &Query) -> Result<Recall, MemoryError> {
+        self.search_by(scope, query, self.shared.rank()).await
+    }
+
+    /// The same, ranked by other settings.
+    pub(crate) async fn search_by(
+        &self,
+        scope: &Scope,
+        query: &Query,
+        settings: Arc<RankSettings>,
+    ) -> Result<Recall, MemoryError> {
         if query.text.trim().is_empty() && query.vector.is_none() {
             return Err(field("query text", &query.text, "some words to search for"));
         }
@@ -85,7 +98,8 @@ impl Memory {
         let embedded_us = micros(started);
 
         let started = Instant::now();
-        let search = Search { scope: scope.clone(), terms: text::terms(&text), query, vector };
+        let (terms, dates) = (text::terms(&text), words::dates(&text));
+        let search = Search { scope: scope.clone(), terms, dates, query, vector, settings };
         let shared = self.shared.clone();
         let ranked = self.shared.store.read(move |read| search.run(read, &shared)).await?;
         let elapsed_us = micros(started);
@@ -93,11 +107,14 @@ impl Memory {
         Ok(Recall { hits, mode, considered, unembedded, elapsed_us, embedded_us, notes })
     }
 
-    async fn embedded(&self, text: &str) -> (Option<Vec<f32>>, Mode) {
+    pub(crate) async fn embedded(&self, text: &str) -> (Option<Vec<f32>>, Mode) {
         let Some(embedder) = &self.shared.embedder else {
             return (None, Mode::Keyword { reason: "no embedding model is configured".to_owned() });
         };
         match embed::unit_query(embedder.as_ref(), text).await {
+            Ok(_) if !embedder.reads(text) => {
+                (None, Mode::Keyword { reason: "the embedding model does not know the query's script".to_owned() })
+            }
             Ok(vector) => (Some(vector), Mode::Hybrid),
             Err(error) => {
                 tracing::warn!(%error, "the query could not be embedded; searching by words alone");
@@ -142,43 +159,86 @@ impl Search {
         let considered = parts.iter().map(|part| part.allowed.len()).sum();
         let known = parts.iter().map(|part| part.vectors.as_ref().map_or(0, |vectors| vectors.known(&part.allowed)));
         let unembedded = considered - known.sum::<usize>();
-        let hits = self.hits(read, &parts, scale, &candidates, now)?;
+        let hits = self.hits(read, &parts, &scale, &candidates, now)?;
         let stale = parts.iter().filter(|part| part.partition.analyser != text::VERSION);
         let notes = stale.map(|part| format!("the keywords of {} are being built anew", part.partition.id.namespace));
         Ok(Ranked { hits, considered, unembedded, notes: notes.collect() })
     }
 
-    /// The best of each leg in all partitions, each with what both legs say of it.
-    fn candidates(&self, read: &ReadTx<'_>, parts: &[Part<'_>]) -> Result<(BTreeMap<Place, Legs>, Scale), StoreError> {
+    /// The best of each leg in all partitions, each with what all legs say of it.
+    fn candidates(
+        &self,
+        read: &ReadTx<'_>,
+        shared: &Shared,
+        parts: &[Part<'_>],
+    ) -> Result<(BTreeMap<Place, Raw>, Scale), StoreError> {
+        let legs = &self.settings.legs;
         let take = (self.query.k * 4).max(CANDIDATES_MIN);
-        let mut candidates: BTreeMap<Place, Legs> = BTreeMap::new();
-        let mut bound = 0.0_f32;
+        let mut candidates: BTreeMap<Place, Raw> = BTreeMap::new();
+        let mut bounds = (0.0_f32, 0.0_f32);
         for (index, part) in parts.iter().enumerate() {
-            let (columns, allowed) = (&part.columns, &part.allowed);
-            let scores = keyword::score(read, &shared.words, part.partition, columns, &self.terms, allowed)?;
-            bound = bound.max(scores.bound);
-            let matching = scores.bm25.iter().zip(0..).filter(|(bm25, _)| **bm25 > 0.0);
-            for (bm25, seq) in best(matching.map(|(bm25, seq)| (*bm25, seq)).collect(), take) {
-                candidates.entry((index, seq)).or_default().bm25 = bm25;
-            }
-            let (Some(vector), Some(leg)) = (&self.vector, &part.vectors) else { continue };
-            for (cosine, seq) in leg.search(read, vector, &part.allowed, take)? {
-                let bm25 = scores.bm25.get(seq as usize).copied().unwrap_or(0.0);
-                candidates.entry((index, seq)).or_insert(Legs { bm25, cosine: None }).cosine = Some(cosine);
-            }
-            let by_words = candidates.iter().filter(|((of, _), legs)| *of == index && legs.cosine.is_none());
-            let by_words: Vec<i64> = by_words.map(|((_, seq), _)| *seq).collect();
-            for (seq, cosine) in leg.cosines(read, vector, &by_words)? {
-                if let Some(legs) = candidates.get_mut(&(index, seq)) {
-                    legs.cosine = Some(cosine);
-                }
+            let scores = self.by_words(read, shared, part)?;
+            bounds = (bounds.0.max(scores.own_bound), bounds.1.max(scores.around_bound));
+            let mut seqs = rank::lead(legs, &scores, take);
+            let cosines = self.by_meaning(read, part, &mut seqs, take)?;
+            let mut walker = Walker::new(&*part.columns);
+            for seq in seqs {
+                let place = seq as usize;
+                let raw = Raw {
+                    words: scores.own.get(place).copied().unwrap_or(0.0),
+                    words_around: (!scores.around.is_empty()).then(|| scores.around.get(place).copied().unwrap_or(0.0)),
+                    meaning: cosines.get(&i64::from(seq)).copied(),
+                    meaning_around: if self.query.context {
+                        rank::meaning_around(&mut walker, seq, &cosines)
+                    } else {
+                        None
+                    },
+                };
+                candidates.insert((index, i64::from(seq)), raw);
             }
         }
-        let largest = |values: &mut dyn Iterator<Item = f32>| values.fold(0.0, f32::max);
-        let bm25_best = largest(&mut candidates.values().map(|legs| legs.bm25));
-        let is_hybrid = self.vector.is_some();
-        let cosine_best = is_hybrid.then(|| largest(&mut candidates.values().filter_map(|legs| legs.cosine)));
-        Ok((candidates, Scale::new(bm25_best, bound, cosine_best)))
+        let scale = Scale::new(legs, bounds, self.vector.is_some(), candidates.values());
+        Ok((candidates, scale))
+    }
+
+    fn by_words(&self, read: &ReadTx<'_>, shared: &Shared, part: &Part<'_>) -> Result<Scores, StoreError> {
+        let terms = keyword::terms(read, &shared.words, part.partition, &part.columns, &self.terms, &self.dates)?;
+        let corpus = Corpus {
+            documents: part.partition.documents,
+            terms: part.partition.terms,
+            last_seq: part.partition.last_seq,
+            allowed: &part.allowed,
+            threads: &*part.columns,
+            context: self.query.context,
+        };
+        Ok(words::score(&corpus, &terms))
+    }
+
+    /// Adds the nearest in meaning to the candidates, and gives the cosines of all of them; of their neighbours as well,
+    /// as far as bytes tell.
+    fn by_meaning(
+        &self,
+        read: &ReadTx<'_>,
+        part: &Part<'_>,
+        seqs: &mut Vec<u32>,
+        take: usize,
+    ) -> Result<HashMap<i64, f32>, StoreError> {
+        let (Some(vector), Some(leg)) = (&self.vector, &part.vectors) else { return Ok(HashMap::new()) };
+        let nearest = leg.search(read, vector, &part.allowed, take)?;
+        let mut cosines: HashMap<i64, f32> = nearest.iter().map(|(cosine, seq)| (*seq, *cosine)).collect();
+        let by_words: Vec<i64> =
+            seqs.iter().map(|seq| i64::from(*seq)).filter(|seq| !cosines.contains_key(seq)).collect();
+        seqs.extend(nearest.iter().filter_map(|(_, seq)| u32::try_from(*seq).ok()));
+        seqs.sort_unstable();
+        seqs.dedup();
+        cosines.extend(leg.cosines(read, vector, &by_words)?);
+        if self.query.context {
+            let beside = rank::beside(&*part.columns, seqs);
+            let beside = beside.into_iter().map(i64::from);
+            let beside: Vec<i64> = beside.filter(|seq| part.allowed.has(*seq) && !cosines.contains_key(seq)).collect();
+            cosines.extend(leg.estimates(vector, &beside));
+        }
+        Ok(cosines)
     }
 
     /// What the query's vector is compared with in a partition; `None` when the query has none.
@@ -192,48 +252,50 @@ impl Search {
         shared.vectors.current(read, &partition.id, embedder.id(), embedder.dimensions()).map(Some)
     }
 
-    /// Weighs the candidates by importance and age, and reads the rows of the best.
+    /// Weighs the candidates by importance and age, reads the rows of the best, and weighs these again with how often
+    /// they were used, which only their ids tell.
     fn hits(
         &self,
         read: &ReadTx<'_>,
         parts: &[Part<'_>],
-        scale: Scale,
-        candidates: &BTreeMap<Place, Legs>,
+        scale: &Scale,
+        candidates: &BTreeMap<Place, Raw>,
         now: TimeMs,
     ) -> Result<Vec<Hit>, StoreError> {
-        let mut scored: Vec<(f32, Place, Explain)> = Vec::with_capacity(candidates.len());
-        for ((index, seq), legs) in candidates {
-            let columns = &parts[*index].columns;
-            let age_ms = now.0.saturating_sub(columns.happened_at(*seq).0);
-            let (importance, kind) = (columns.importance(*seq), columns.kind(*seq));
-            let (score, explain) = fusion::score(scale, legs.bm25, legs.cosine, importance, kind, age_ms);
-            scored.push((score, (*index, *seq), explain));
+        let mut scored: Vec<(f32, Place, Standing)> = Vec::with_capacity(candidates.len());
+        let stands: Vec<Stand<'_>> = parts.iter().map(|part| Stand::new(&part.columns, now)).collect();
+        for ((index, seq), raw) in candidates {
+            let Ok(short) = u32::try_from(*seq) else { continue };
+            let standing = stands[*index].of(short);
+            let (score, _) = rank::score(&self.settings, scale, *raw, &standing);
+            scored.push((score, (*index, *seq), standing));
         }
         scored.retain(|(score, ..)| *score > 0.0);
-        // Of equals the newer first, so that the order is always the same.
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.1.cmp(&a.1.1)).then(a.1.0.cmp(&b.1.0)));
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| newer_first(a.1, b.1)));
 
+        let uses: Vec<Uses> = parts.iter().map(|part| Uses::of(read, &part.partition.id)).collect::<Result<_, _>>()?;
+        let any_used = uses.iter().any(|uses| uses.any);
+        let most = if any_used { 2 * self.query.k + RESERVE } else { self.query.k };
         let sql = format!("SELECT {COLUMNS} FROM memories WHERE tenant_id = ?1 AND namespace = ?2 AND seq = ?3");
-        let mut hits = Vec::with_capacity(self.query.k);
-        for (score, (index, seq), explain) in scored {
+        let mut hits: Vec<(Place, Hit)> = Vec::with_capacity(most);
+        for (_, (index, seq), standing) in scored {
             let id = &parts[index].partition.id;
             let key = values![&id.tenant, id.namespace.as_str(), seq];
-            if let Some(item) = read.query_optional(&sql, &key, rows::item)? {
-                hits.push(Hit { item, score, explain });
-            }
-            if hits.len() == self.query.k {
+            let Some(item) = read.query_optional(&sql, &key, rows::item)? else { continue };
+            let standing = uses[index].applied(read, &item.id, standing, now)?;
+            let (score, explain) = rank::score(&self.settings, scale, candidates[&(index, seq)], &standing);
+            hits.push(((index, seq), Hit { item, score, explain }));
+            if hits.len() == most {
                 break;
             }
         }
-        Ok(hits)
+        hits.sort_by(|a, b| b.1.score.total_cmp(&a.1.score).then_with(|| newer_first(a.0, b.0)));
+        hits.truncate(self.query.k);
+        Ok(hits.into_iter().map(|(_, hit)| hit).collect())
     }
 }
 
-/// The `take` highest, in no order.
-fn best(mut scored: Vec<(f32, i64)>, take: usize) -> Vec<(f32, i64)> {
-    if scored.len() > take {
-        scored.select_nth_unstable_by(take, |a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
-        scored.truncate(take);
-    }
-    scored
+/// Of equals the newer first, so that the order is always the same.
+fn newer_first(a: Place, b: Place) -> Ordering {
+    b.1.cmp(&a.1).then(a.0.cmp(&b.0))
 }

@@ -52,7 +52,9 @@ pub fn gate(kind: Kind, source: Source, place: Place) -> Gate {
         (Source::Tool | Source::Outside, true, _) if kind == Kind::Preference => {
             Gate::Refuse("a preference is a user's own word; keep the text as an episode, or ask the user")
         }
-        (Source::Tool | Source::Outside, true, _) => Gate::Propose("a lasting fact from outside needs a person's review"),
+        (Source::Tool | Source::Outside, true, _) => {
+            Gate::Propose("a lasting fact from outside needs a person's review")
+        }
         (Source::Agent, true, _) => Gate::Propose("a lasting fact or preference needs a review"),
         (Source::Agent, false, Place::Shared) => Gate::Propose("others read this namespace, so it needs a review"),
     }
@@ -207,7 +209,11 @@ fn target_of(op: &super::state::Op, state: &super::state::State) -> Option<Targe
 }
 
 /// Who reads a namespace, and who decides on what is proposed for it: its owner.
-fn place(read: &ReadTx<'_>, scope: &Scope, namespace: &Namespace) -> Result<(Place, longhaul_core::UserId), MemoryError> {
+fn place(
+    read: &ReadTx<'_>,
+    scope: &Scope,
+    namespace: &Namespace,
+) -> Result<(Place, longhaul_core::UserId), MemoryError> {
     let Some(partition) = access::open(read, scope, namespace, Right::Write)? else {
         return Ok((Place::Own, scope.user.clone()));
     };

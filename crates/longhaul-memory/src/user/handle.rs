@@ -295,7 +295,11 @@ impl UserMemory {
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn proposals(&self, scope: &Scope, state: Option<super::ProposalState>) -> Result<Vec<Proposal>, MemoryError> {
+    pub async fn proposals(
+        &self,
+        scope: &Scope,
+        state: Option<super::ProposalState>,
+    ) -> Result<Vec<Proposal>, MemoryError> {
         let scope = scope.clone();
         Ok(self.memory.shared.store.read(move |read| review::all(read, &scope, state)).await?)
     }

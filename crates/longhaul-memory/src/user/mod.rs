@@ -22,10 +22,12 @@ mod state;
 mod versions;
 
 pub use actor::{Actor, By};
-pub use block::{BLOCK_CHARS_MAX, BLOCK_ENTRIES_MAX, Block, ENTRY_CHARS_MAX, Entry, EntryId, Origin, Slot, THREADS_MAX};
+pub use block::{
+    BLOCK_CHARS_MAX, BLOCK_ENTRIES_MAX, Block, ENTRY_CHARS_MAX, Entry, EntryId, Origin, Slot, THREADS_MAX,
+};
 pub use error::UserError;
-pub use gate::{AgentEdit, Gate, Place, Submitted, gate};
 pub(crate) use gate::is_on;
+pub use gate::{AgentEdit, Gate, Place, Submitted, gate};
 pub(crate) use handle::forgotten;
 pub use handle::{Edited, HISTORY_MAX, UserExport, UserMemory};
 pub use observe::{Observed, ProposeError, Proposer, Suggested, Suggestion, TURNS_MAX, Turn};

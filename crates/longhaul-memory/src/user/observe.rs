@@ -321,7 +321,9 @@ fn meant<'a>(wanted: &str, state: &'a State) -> Option<&'a Entry> {
     let mut ranked: Vec<(usize, &Entry)> = state.entries.values().map(|entry| (share(entry), entry)).collect();
     ranked.sort_by_key(|(share, _)| std::cmp::Reverse(*share));
     match ranked.as_slice() {
-        [(best, entry), rest @ ..] if *best >= 60 && rest.first().is_none_or(|(second, _)| second < best) => Some(entry),
+        [(best, entry), rest @ ..] if *best >= 60 && rest.first().is_none_or(|(second, _)| second < best) => {
+            Some(entry)
+        }
         _ => None,
     }
 }
@@ -358,7 +360,8 @@ fn letters(text: &str) -> String {
 /// The share of a text's terms that the user's own words have, in per cent.
 pub(crate) fn support(wanted: &str, turns: &[Turn]) -> usize {
     let words: BTreeSet<String> = text::terms(wanted).into_iter().collect();
-    let said: BTreeSet<String> = own_turns(turns).iter().flat_map(|turn| text::terms(&rules::own_words(&turn.text))).collect();
+    let said: BTreeSet<String> =
+        own_turns(turns).iter().flat_map(|turn| text::terms(&rules::own_words(&turn.text))).collect();
     if words.is_empty() { 0 } else { words.intersection(&said).count() * 100 / words.len() }
 }
 

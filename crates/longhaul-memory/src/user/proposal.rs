@@ -10,11 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    Actor, Block, EntryId, Slot,
-    block::plain,
-    state::Op,
-};
+use super::{Actor, Block, EntryId, Slot, block::plain, state::Op};
 use crate::{Fact, Kind, MemoryError, Namespace, NewMemory, Source, item::field, item::words};
 
 /// A proposal's id, printed `prop_…`.

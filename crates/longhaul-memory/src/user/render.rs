@@ -36,7 +36,8 @@ pub struct Rendered {
 /// Fewest characters in which blocks make sense.
 const CHARS_MIN: usize = 200;
 /// What the outer marks and the line about what was left out take at most.
-const FRAME: &str = "<user_memory>\n(0000 entries more: `memory_user_edits` with the command `list` shows them)\n</user_memory>\n";
+const FRAME: &str =
+    "<user_memory>\n(0000 entries more: `memory_user_edits` with the command `list` shows them)\n</user_memory>\n";
 
 /// Renders entries. Where not all fit, what people wrote themselves goes first, then what was said most recently.
 #[must_use]
@@ -80,8 +81,7 @@ fn written(shown: &[&Entry], left_out: usize) -> String {
         let _ = writeln!(text, "</{block}>");
     }
     if left_out > 0 {
-        let _ =
-            writeln!(text, "({left_out} entries more: `memory_user_edits` with the command `list` shows them)");
+        let _ = writeln!(text, "({left_out} entries more: `memory_user_edits` with the command `list` shows them)");
     }
     text.push_str("</user_memory>\n");
     text

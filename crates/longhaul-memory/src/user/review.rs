@@ -45,11 +45,13 @@ pub(crate) enum Filed {
     Refused(&'static str),
 }
 
-const COLUMNS: &str = "proposal_id, user_id, state, target, confidence, proposer, quote, threads, created_at, decided_at,
+const COLUMNS: &str =
+    "proposal_id, user_id, state, target, confidence, proposer, quote, threads, created_at, decided_at,
     decided_by, why, version, memory_id";
 
 fn read_row(row: &Row<'_>) -> Result<Proposal, StoreError> {
-    let word = |column, expected| StoreError::Column { column, expected, found: row.text(column).unwrap_or("").to_owned() };
+    let word =
+        |column, expected| StoreError::Column { column, expected, found: row.text(column).unwrap_or("").to_owned() };
     let id = ProposalId(row.get(0)?);
     let actor = |column| match row.get::<Option<String>>(column)? {
         Some(text) => text.parse::<Actor>().map(Some).map_err(|_| word(column, "an actor")),
@@ -74,11 +76,7 @@ fn read_row(row: &Row<'_>) -> Result<Proposal, StoreError> {
 }
 
 /// The user's proposals, the oldest first.
-pub(crate) fn all(
-    read: &ReadTx<'_>,
-    scope: &Scope,
-    state: Option<ProposalState>,
-) -> Result<Vec<Proposal>, StoreError> {
+pub(crate) fn all(read: &ReadTx<'_>, scope: &Scope, state: Option<ProposalState>) -> Result<Vec<Proposal>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM memory_proposals
          WHERE tenant_id = ?1 AND user_id = ?2 AND (?3 = '' OR state = ?3) ORDER BY created_at, proposal_id"
@@ -88,9 +86,8 @@ pub(crate) fn all(
 }
 
 fn find(read: &ReadTx<'_>, scope: &Scope, id: &ProposalId) -> Result<Proposal, MemoryError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM memory_proposals WHERE tenant_id = ?1 AND user_id = ?2 AND proposal_id = ?3"
-    );
+    let sql =
+        format!("SELECT {COLUMNS} FROM memory_proposals WHERE tenant_id = ?1 AND user_id = ?2 AND proposal_id = ?3");
     let found = read.query_optional(&sql, &values![&scope.tenant, &scope.user, &id.0], read_row)?;
     found.ok_or_else(|| UserError::NoProposal { id: id.to_string() }.into())
 }

@@ -394,7 +394,9 @@ mod tests {
     #[test]
     fn an_implicit_entry_fades_with_its_last_conversation_and_an_explicit_one_stays() {
         let mut state = told(&["Explicit from the start"]);
-        for (text, thread, next) in [("a", "t1", 2), ("a", "t2", 3), ("b", "t1", 4), ("Explicit from the start", "t1", 5)] {
+        for (text, thread, next) in
+            [("a", "t1", 2), ("a", "t2", 3), ("b", "t1", 4), ("Explicit from the start", "t1", 5)]
+        {
             state = state.changed(&implicit(put(text), thread), next, NOW).unwrap().state;
         }
         let without = state.without_thread("t1", NOW);

@@ -9,11 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    Actor, Block, By, Entry, EntryId, Origin, Slot, UserError,
-    schema::ROW_VERSION,
-    state::State,
-};
+use super::{Actor, Block, By, Entry, EntryId, Origin, Slot, UserError, schema::ROW_VERSION, state::State};
 use crate::{Memory, MemoryError, Namespace, NewMemory, Source};
 
 /// The collection of the memories that mirror entries.
@@ -166,7 +162,8 @@ const ENTRY: &str = "entry, block, content, attribute, slot_value, origin, threa
 
 fn entry_row(row: &Row<'_>) -> Result<Entry, StoreError> {
     let id = EntryId(row.get(0)?);
-    let word = |column, expected| StoreError::Column { column, expected, found: row.text(column).unwrap_or("").to_owned() };
+    let word =
+        |column, expected| StoreError::Column { column, expected, found: row.text(column).unwrap_or("").to_owned() };
     let slot = row.get::<Option<String>>(3)?.zip(row.get::<Option<String>>(4)?);
     Ok(Entry {
         id,
@@ -335,12 +332,7 @@ fn mirror(memory: &Memory, tx: &mut Tx<'_>, scope: &Scope, entry: &Entry) -> Res
 }
 
 /// The newest versions first, from before `before` on.
-pub(crate) fn history(
-    read: &ReadTx<'_>,
-    scope: &Scope,
-    before: u32,
-    limit: usize,
-) -> Result<Vec<Version>, StoreError> {
+pub(crate) fn history(read: &ReadTx<'_>, scope: &Scope, before: u32, limit: usize) -> Result<Vec<Version>, StoreError> {
     let rows = read.query(
         "SELECT version, action, actor, why, proposal_id, at FROM memory_user_versions
          WHERE tenant_id = ?1 AND user_id = ?2 AND version < ?3 ORDER BY version DESC LIMIT ?4",

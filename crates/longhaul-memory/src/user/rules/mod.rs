@@ -33,9 +33,15 @@ pub(crate) struct Found {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Wish {
-    Keep { block: Block, text: String, slot: Option<Slot> },
+    Keep {
+        block: Block,
+        text: String,
+        slot: Option<Slot>,
+    },
     /// What is known of this should go.
-    Forget { text: String },
+    Forget {
+        text: String,
+    },
 }
 
 /// What a text is about, where a rule knows it.
@@ -96,7 +102,8 @@ fn in_sentence(sentence: &str) -> Vec<Found> {
                 continue;
             }
             // A value that was cut short leaves the rest of the sentence to other rules.
-            let end = if kept.len() < value.as_str().trim_end().len() { value.start() + kept.len() } else { whole.end() };
+            let end =
+                if kept.len() < value.as_str().trim_end().len() { value.start() + kept.len() } else { whole.end() };
             let text = shortened(sentence[whole.start()..end].trim());
             let key = captures.name("k").map(|key| key.as_str());
             let Some(wish) = wish(rule, text, kept, key) else { continue };
@@ -108,12 +115,9 @@ fn in_sentence(sentence: &str) -> Vec<Found> {
                     within.iter_mut().for_each(|f| f.confidence = f.confidence.max(rule.confidence));
                     found.extend(within);
                 }
-                None => found.push(Found {
-                    rule: rule.name,
-                    wish,
-                    confidence: rule.confidence,
-                    quote: shortened(sentence),
-                }),
+                None => {
+                    found.push(Found { rule: rule.name, wish, confidence: rule.confidence, quote: shortened(sentence) })
+                }
             }
         }
     }

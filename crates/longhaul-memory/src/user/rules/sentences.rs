@@ -93,7 +93,12 @@ pub(super) fn own_sentences(turn: &str) -> Vec<String> {
 fn ends_of(text: &str) -> String {
     let paragraphs: Vec<&str> = text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()).collect();
     let both = [paragraphs.first(), paragraphs.last().filter(|_| paragraphs.len() > 1)];
-    both.into_iter().flatten().copied().filter(|part| part.chars().count() <= PASTED_CHARS / 2).collect::<Vec<_>>().join("\n\n")
+    both.into_iter()
+        .flatten()
+        .copied()
+        .filter(|part| part.chars().count() <= PASTED_CHARS / 2)
+        .collect::<Vec<_>>()
+        .join("\n\n")
 }
 
 /// Cuts at the ends of sentences. A full stop within a number, a name or an address ends nothing.
@@ -104,7 +109,9 @@ fn split(text: &str) -> Vec<String> {
     while let Some(c) = chars.next() {
         let ends = match c {
             '\n' | '。' | '！' | '？' | '；' | '!' | '?' | ';' => true,
-            '.' => chars.peek().is_none_or(|next| next.is_whitespace()) && !current.ends_with(|c: char| c.is_uppercase()),
+            '.' => {
+                chars.peek().is_none_or(|next| next.is_whitespace()) && !current.ends_with(|c: char| c.is_uppercase())
+            }
             _ => false,
         };
         // Question marks stay, as they say what the sentence is.
@@ -144,9 +151,9 @@ mod tests {
 
     #[test]
     fn every_pattern_compiles() {
-        for pattern in [
-            &FENCED, &QUOTED, &FORWARDED, &SUPPOSED, &PASSING, &ASKED, &HEDGED, &SECRET, &POINTING, &COMMANDING,
-        ] {
+        for pattern in
+            [&FENCED, &QUOTED, &FORWARDED, &SUPPOSED, &PASSING, &ASKED, &HEDGED, &SECRET, &POINTING, &COMMANDING]
+        {
             assert!(pattern.is_some());
         }
     }
