@@ -20,7 +20,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => clustered(count + QUERIES, (count / 200).max(1), 0.8),
     };
     let mut texts = match arguments.get(2).filter(|file| !file.is_empty()) {
-        Some(file) => std::fs::read_to_string(file)?.lines().filter(|line| line.len() > 20).map(str::to_owned).collect(),
+        Some(file) => {
+            std::fs::read_to_string(file)?.lines().filter(|line| line.len() > 20).map(str::to_owned).collect()
+        }
         None => made_up(count),
     };
     let asked: Vec<Vec<f32>> = vectors.split_off(count);
@@ -63,7 +65,8 @@ fn from_file(file: &str, count: usize) -> Result<Vec<Vec<f32>>, Box<dyn std::err
 
 /// Sentences of words whose frequencies follow Zipf, with a tenth part of common English ones.
 fn made_up(count: usize) -> Vec<String> {
-    const COMMON: [&str; 10] = ["the", "of", "and", "meeting", "project", "customer", "about", "said", "review", "plan"];
+    const COMMON: [&str; 10] =
+        ["the", "of", "and", "meeting", "project", "customer", "about", "said", "review", "plan"];
     let mut state = 5_u64;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -142,7 +142,8 @@ impl Lane {
                 2 => {
                     let markers: Vec<String> = (0..20).map(|part| format!("{marker}p{part}")).collect();
                     markers.iter().try_for_each(|marker| self.say(&format!("begin add {marker}")))?;
-                    let ids = self.memory.insert_many(&scope, markers.iter().map(|marker| new(marker)).collect()).await?;
+                    let ids =
+                        self.memory.insert_many(&scope, markers.iter().map(|marker| new(marker)).collect()).await?;
                     for (id, marker) in ids.into_iter().zip(markers) {
                         self.say(&format!("added {id} {marker}"))?;
                         self.there.push((id, marker));

@@ -29,6 +29,13 @@ pub trait Embedder: Send + Sync {
     async fn embed_queries(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         self.embed(texts).await
     }
+
+    /// Whether the model has words for this text. One that was trained on other scripts still gives a vector, which
+    /// says little; a query that it cannot read is searched for by its words. Asked after the text was embedded.
+    fn reads(&self, text: &str) -> bool {
+        let _ = text;
+        true
+    }
 }
 
 /// Embeds texts that are kept, and checks and normalises what came back.

@@ -2,7 +2,8 @@
 //!
 //! Each partition has an index and statistics of its own, so one's words never weigh on another's results. The
 //! postings of a term are grouped into blocks of neighbouring numbers: a write appends to one block by one statement, and
-//! a read of a frequent term takes few rows. Invariant: [`score`] scores nothing outside the set it is given.
+//! a read of a frequent term takes few rows. Scoring is
+//! `words`' business. Invariant: bytes that are no postings are left out, and never a panic.
 
 mod recent;
 
@@ -11,19 +12,21 @@ use std::collections::BTreeMap;
 use longhaul_store::{ReadTx, StoreError, Tx, values};
 
 use crate::{
-    Prepared, access::Partition, bits::Bits, columns::Columns, item::counted, namespace::PartitionId, text,
+    Prepared,
+    access::Partition,
+    columns::Columns,
+    item::counted,
+    namespace::PartitionId,
+    text,
+    words::{DatePart, Term},
 };
 
-pub(crate) use recent::{Occurrence, Recent};
+pub(crate) use recent::Recent;
 
 /// Numbers whose postings share a row.
 const BLOCK: i64 = 256;
 /// Different terms of one query that are looked up.
 const QUERY_TERMS_MAX: usize = 128;
-/// Saturation of repeats and weight of a text's length: the usual values of BM25
-/// (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009).
-const K1: f32 = 1.2;
-const B: f32 = 0.75;
 
 /// Adds the postings of memories numbered from `first` on; each block of a term is written once. The partition's
 /// statistics have been counted already.
@@ -250,46 +253,24 @@ pub(crate) fn for_each(
     })
 }
 
-/// Scores of one query, by number.
-#[derive(Debug, Default)]
-pub(crate) struct Scores {
-    /// BM25 of each number; 0 where nothing matches. Empty when nothing matches at all.
-    pub(crate) bm25: Vec<f32>,
-    /// What a text that repeats every term of the query for ever would get.
-    pub(crate) bound: f32,
-    /// How many memories have each of the query's distinct terms.
-    pub(crate) containing: Vec<usize>,
-}
-
-/// BM25 of every allowed memory that shares a term with the query.
-pub(crate) fn score(
+/// Where the terms of a query occur in a partition, each term once; with the parts of dates that the query names.
+pub(crate) fn terms(
     read: &ReadTx<'_>,
     recent: &Recent,
     partition: &Partition,
     columns: &Columns,
     query: &[String],
-    allowed: &Bits,
-) -> Result<Scores, StoreError> {
-    let mut scores = Scores::default();
-    let documents = partition.documents.max(1) as f32;
-    let length_mean = (partition.terms as f32 / documents).max(1.0);
+    dates: &[(DatePart, Option<String>)],
+) -> Result<Vec<Term>, StoreError> {
+    let mut terms = Vec::new();
     for term in distinct(query) {
-        let occurrences = recent.occurrences(read, partition, columns, term)?;
-        scores.containing.push(occurrences.len());
-        let containing = (occurrences.len() as f32).min(documents);
-        let rarity = ((documents - containing + 0.5) / (containing + 0.5)).ln_1p();
-        scores.bound += rarity * (K1 + 1.0);
-        if !occurrences.is_empty() && scores.bm25.is_empty() {
-            scores.bm25 = vec![0.0; partition.last_seq as usize + 1];
-        }
-        for Occurrence { seq, count, length } in occurrences {
-            let place = scores.bm25.get_mut(seq as usize).filter(|_| allowed.has(i64::from(seq)));
-            let Some(score) = place else { continue };
-            let (count, length) = (count as f32, length as f32 / length_mean);
-            *score += rarity * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length));
-        }
+        let postings = recent.occurrences(read, partition, columns, term)?;
+        let date = dates.iter().find(|(_, says)| says.as_ref() == Some(term)).map(|(part, _)| *part);
+        terms.push(Term { postings, date });
     }
-    Ok(scores)
+    let unsaid = dates.iter().filter(|(_, says)| says.as_ref().is_none_or(|says| !query.contains(says)));
+    terms.extend(unsaid.map(|(part, _)| Term { postings: Vec::new(), date: Some(*part) }));
+    Ok(terms)
 }
 
 /// The terms of a query that are looked up, each once.

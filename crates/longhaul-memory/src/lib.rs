@@ -33,8 +33,8 @@ mod edit;
 mod embed;
 pub mod embedding;
 mod error;
+pub mod eval;
 mod filter;
-mod fusion;
 mod indexer;
 mod item;
 mod keyword;
@@ -75,6 +75,9 @@ pub use life::{
 pub use list::{Page, Stats};
 pub use memory::Memory;
 pub use namespace::Namespace;
-pub use query::{CONDITIONS_MAX, Condition, Explain, HITS_MAX, Hit, Mode, Op, Query, Recall, Tiers};
+pub use query::{CONDITIONS_MAX, Condition, HITS_MAX, Hit, Mode, Op, Query, Recall, Tiers};
+pub use rank::{
+    Decay, Explain, HalfLives, Importance, Leg, LegWeights, RankSettings, Rule, TAG_ACTION, TAG_CACHE, TAG_TEMPORARY,
+};
 pub use schema::MIGRATIONS;
 pub use transfer::{ExportOptions, Exported, ImportOptions, Imported, Position, Problem, TransferError};

@@ -5,7 +5,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
 use longhaul_core::{MemoryId, Scope};
@@ -13,7 +13,7 @@ use longhaul_store::{Place, ReadTx, Store, Tx, values};
 use tokio::sync::Notify;
 
 use crate::{
-    Embedder, Item, MemoryError, Namespace, NewMemory, Prepared, Tier,
+    Embedder, Item, MemoryError, Namespace, NewMemory, Prepared, RankSettings, Tier,
     access::{self, Numbers, Right},
     columns::Shelf,
     embed,
@@ -52,8 +52,16 @@ pub(crate) struct Shared {
     pub(crate) life: Life,
     /// A server that has a copy of the vectors, where one was connected.
     pub(crate) remote: OnceLock<Link>,
+    rank: RwLock<Arc<RankSettings>>,
     /// Rung when rows were written that have no vector yet.
     pub(crate) wake: Notify,
+}
+
+impl Shared {
+    /// The settings that one search ranks by.
+    pub(crate) fn rank(&self) -> Arc<RankSettings> {
+        self.rank.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl Memory {
@@ -62,10 +70,20 @@ impl Memory {
     pub fn new(store: Store, embedder: Option<Arc<dyn Embedder>>) -> Self {
         let vectors = Cache::new(VECTOR_BYTES_MAX, index_dir(store.place()));
         let columns = Shelf::new(COLUMN_BYTES_MAX);
-        let words = Recent::new(POSTING_BYTES_MAX);
+        let (words, rank) = (Recent::new(POSTING_BYTES_MAX), RwLock::default());
         let life = Life::new(store.place());
         let (remote, wake) = (OnceLock::new(), Notify::new());
-        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, words, life, remote, wake }) }
+        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, words, life, remote, rank, wake }) }
+    }
+
+    /// Ranks by these settings from the next search on, in all clones of this handle.
+    ///
+    /// # Errors
+    /// [`MemoryError::Field`] naming the setting that is out of range.
+    pub fn rank_by(&self, settings: RankSettings) -> Result<(), MemoryError> {
+        settings.check()?;
+        *self.shared.rank.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        Ok(())
     }
 
     /// Checks and writes one memory in the caller's transaction: found by its words from the commit on, by its meaning

@@ -4,7 +4,7 @@ use longhaul_core::{TaskId, TimeMs, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Item, Kind, MemoryError, Namespace, item::field};
+use crate::{Explain, Item, Kind, MemoryError, Namespace, item::field};
 
 /// Most hits of one search.
 pub const HITS_MAX: usize = 200;
@@ -159,23 +159,6 @@ pub struct Hit {
     pub score: f32,
     /// How the score came about.
     pub explain: Explain,
-}
-
-/// The parts of a score: `(weight · keyword + weight · vector) · importance · decay`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Explain {
-    /// Match of the words, 0 to 1, relative to the best in this answer.
-    pub keyword: f32,
-    /// Nearness of the meaning, 0 to 1, relative to the best in this answer.
-    pub vector: f32,
-    /// Factor for the memory's importance.
-    pub importance: f32,
-    /// Factor for its age.
-    pub decay: f32,
-    /// The BM25 score behind `keyword`.
-    pub bm25: f32,
-    /// The cosine behind `vector`, where the memory has been embedded.
-    pub cosine: Option<f32>,
 }
 
 /// How a search was carried out.

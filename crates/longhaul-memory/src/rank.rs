@@ -11,13 +11,17 @@ mod explain;
 mod fuse;
 pub(crate) mod importance;
 mod settings;
+mod standing;
+mod uses;
 
 pub(crate) use context::{beside, meaning_around};
 pub use explain::{Decay, Explain, Importance, Leg, Rule};
 pub(crate) use fuse::{Raw, Scale, lead};
-pub use importance::FileClass;
 pub(crate) use importance::Standing;
+pub use importance::{TAG_ACTION, TAG_CACHE, TAG_TEMPORARY};
 pub use settings::{HalfLives, LegWeights, RankSettings};
+pub(crate) use standing::Stand;
+pub(crate) use uses::Uses;
 
 /// The score of one memory and its parts.
 pub(crate) fn score(settings: &RankSettings, scale: &Scale, raw: Raw, standing: &Standing) -> (f32, Explain) {

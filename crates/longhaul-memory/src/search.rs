@@ -4,7 +4,8 @@
 //! only given out when the same snapshot finds it again in the same partition.
 
 use std::{
-    collections::BTreeMap,
+    cmp::Ordering,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, RwLockReadGuard},
     time::Instant,
 };
@@ -13,26 +14,29 @@ use longhaul_core::{Scope, TimeMs};
 use longhaul_store::{ReadTx, StoreError, values};
 
 use crate::{
-    Embedder, Explain, Hit, Memory, MemoryError, Mode, Query, Recall, Tiers,
+    Embedder, Hit, Memory, MemoryError, Mode, Query, RankSettings, Recall, Tiers,
     access::{self, Partition},
     bits::Bits,
     columns::Columns,
     embed,
     filter::Filter,
-    fusion::{self, Scale},
     item::field,
     keyword,
     life::cold::{self, HotWords, View},
     memory::Shared,
+    rank::{self, Raw, Scale, Stand, Standing, Uses},
     remote::{Asked, Leg, RemoteLeg, Space},
     rows::{self, COLUMNS},
     text, user,
+    words::{self, Corpus, DatePart, Scores, Walker},
 };
 
 /// Characters of a query that count.
 const QUERY_CHARS_MAX: usize = 4096;
 /// Fewest candidates taken from each leg.
 const CANDIDATES_MIN: usize = 64;
+/// Rows read beyond twice those asked for, because how often a memory was used may move it up.
+const RESERVE: usize = 16;
 /// How often a search begins again because cold segments came into being.
 const COLD_ATTEMPTS: usize = 3;
 
@@ -42,7 +46,9 @@ struct Search {
     scope: Scope,
     query: Query,
     terms: Vec<String>,
+    dates: Vec<(DatePart, Option<String>)>,
     vector: Option<Vec<f32>>,
+    settings: Arc<RankSettings>,
     /// What a connected vector server said.
     asked: Asked,
 }
@@ -53,13 +59,6 @@ struct Part<'a> {
     columns: RwLockReadGuard<'a, Columns>,
     allowed: Bits,
     vectors: Option<Leg>,
-}
-
-/// What the legs say of one memory.
-#[derive(Debug, Clone, Copy, Default)]
-struct Legs {
-    bm25: f32,
-    cosine: Option<f32>,
 }
 
 /// A memory by the place of its partition among those searched, and its number.
@@ -80,6 +79,16 @@ impl Memory {
     /// [`MemoryError::NoAccess`] when a namespace may not be read; [`MemoryError::Field`] for an empty text, a `k` out of
     /// range or a filter that is none; [`MemoryError::UnknownField`]; [`MemoryError::BadVector`]; those of the store.
     pub async fn search(&self, scope: &Scope, query: &Query) -> Result<Recall, MemoryError> {
+        self.search_by(scope, query, self.shared.rank()).await
+    }
+
+    /// The same, ranked by other settings.
+    pub(crate) async fn search_by(
+        &self,
+        scope: &Scope,
+        query: &Query,
+        settings: Arc<RankSettings>,
+    ) -> Result<Recall, MemoryError> {
         if query.text.trim().is_empty() && query.vector.is_none() {
             return Err(field("query text", &query.text, "some words to search for"));
         }
@@ -95,9 +104,9 @@ impl Memory {
         let embedded_us = micros(started);
 
         let started = Instant::now();
+        let (terms, dates) = (text::terms(&text), words::dates(&text));
         let asked = self.ask(scope, &query, vector.as_deref()).await?;
-        let mut search =
-            Arc::new(Search { scope: scope.clone(), terms: text::terms(&text), query, vector, asked });
+        let mut search = Arc::new(Search { scope: scope.clone(), terms, dates, query, vector, settings, asked });
         let ranked = loop {
             let ranked = self.ranked(&search).await?;
             let Search { query, vector, asked, .. } = Arc::make_mut(&mut search);
@@ -132,11 +141,14 @@ impl Memory {
         Ok(Ranked { hits: Vec::new(), considered: 0, unembedded: 0, notes: Vec::new() })
     }
 
-    async fn embedded(&self, text: &str) -> (Option<Vec<f32>>, Mode) {
+    pub(crate) async fn embedded(&self, text: &str) -> (Option<Vec<f32>>, Mode) {
         let Some(embedder) = &self.shared.embedder else {
             return (None, Mode::Keyword { reason: "no embedding model is configured".to_owned() });
         };
         match embed::unit_query(embedder.as_ref(), text).await {
+            Ok(_) if !embedder.reads(text) => {
+                (None, Mode::Keyword { reason: "the embedding model does not know the query's script".to_owned() })
+            }
             Ok(vector) => (Some(vector), Mode::Hybrid),
             Err(error) => {
                 tracing::warn!(%error, "the query could not be embedded; searching by words alone");
@@ -190,7 +202,7 @@ impl Search {
             + cold.iter().map(|part| part.allowed.len()).sum::<usize>();
         let known = parts.iter().map(|part| part.vectors.as_ref().map_or(0, |vectors| vectors.known(&part.allowed)));
         let known = known.sum::<usize>() + cold.iter().map(|part| self.known_cold(shared, part)).sum::<usize>();
-        let hits = self.hits(read, &parts, &cold, scale, &candidates, now)?;
+        let hits = self.hits(read, &parts, &cold, &scale, &candidates, now)?;
         let stale = parts.iter().filter(|part| part.partition.analyser != text::VERSION);
         let stale = stale.map(|part| format!("the keywords of {} are being built anew", part.partition.id.namespace));
         let notes = view.notes.into_iter().chain(self.asked.notes.iter().cloned()).chain(stale).collect();
@@ -203,52 +215,88 @@ impl Search {
         part.known(embedder.id(), embedder.dimensions())
     }
 
-    /// The best of each leg in all partitions, each with what both legs say of it.
+    /// The best of each leg in all partitions, each with what all legs say of it.
     fn candidates(
         &self,
         read: &ReadTx<'_>,
         shared: &Shared,
         parts: &[Part<'_>],
         cold: &[cold::Part],
-    ) -> Result<(BTreeMap<Place, Legs>, Scale), StoreError> {
+    ) -> Result<(BTreeMap<Place, Raw>, Scale), StoreError> {
+        let legs = &self.settings.legs;
         let take = (self.query.k * 4).max(CANDIDATES_MIN);
-        let mut candidates: BTreeMap<Place, Legs> = BTreeMap::new();
-        let mut bound = 0.0_f32;
+        let mut candidates: BTreeMap<Place, Raw> = BTreeMap::new();
+        let mut bounds = (0.0_f32, 0.0_f32);
         for (index, part) in parts.iter().enumerate() {
-            let (columns, allowed) = (&part.columns, &part.allowed);
-            let scores = keyword::score(read, &shared.words, part.partition, columns, &self.terms, allowed)?;
-            bound = bound.max(scores.bound);
-            let matching = scores.bm25.iter().zip(0..).filter(|(bm25, _)| **bm25 > 0.0);
-            for (bm25, seq) in best(matching.map(|(bm25, seq)| (*bm25, seq)).collect(), take) {
-                candidates.entry((index, seq)).or_default().bm25 = bm25;
+            let (scores, hot) = self.by_words(read, shared, part)?;
+            bounds = (bounds.0.max(scores.own_bound), bounds.1.max(scores.around_bound));
+            let mut seqs = rank::lead(legs, &scores, take);
+            let cosines = self.by_meaning(read, part, &mut seqs, take)?;
+            let mut walker = Walker::new(&*part.columns);
+            for seq in seqs {
+                let place = seq as usize;
+                let raw = Raw {
+                    words: scores.own.get(place).copied().unwrap_or(0.0),
+                    words_around: (!scores.around.is_empty()).then(|| scores.around.get(place).copied().unwrap_or(0.0)),
+                    meaning: cosines.get(&i64::from(seq)).copied(),
+                    meaning_around: if self.query.context {
+                        rank::meaning_around(&mut walker, seq, &cosines)
+                    } else {
+                        None
+                    },
+                };
+                candidates.insert((index, i64::from(seq)), raw);
             }
-            let hot = HotWords {
-                documents: part.partition.documents,
-                terms: part.partition.terms,
-                containing: scores.containing.clone(),
-            };
             for found in self.cold_candidates(shared, cold, index, &hot, take) {
-                let legs = Legs { bm25: found.bm25, cosine: found.cosine };
-                candidates.insert((parts.len() + found.part, found.number), legs);
-            }
-            let (Some(vector), Some(leg)) = (&self.vector, &part.vectors) else { continue };
-            for (cosine, seq) in leg.search(read, vector, &part.allowed, take)? {
-                let bm25 = scores.bm25.get(seq as usize).copied().unwrap_or(0.0);
-                candidates.entry((index, seq)).or_insert(Legs { bm25, cosine: None }).cosine = Some(cosine);
-            }
-            let by_words = candidates.iter().filter(|((of, _), legs)| *of == index && legs.cosine.is_none());
-            let by_words: Vec<i64> = by_words.map(|((_, seq), _)| *seq).collect();
-            for (seq, cosine) in leg.cosines(read, vector, &by_words)? {
-                if let Some(legs) = candidates.get_mut(&(index, seq)) {
-                    legs.cosine = Some(cosine);
-                }
+                let raw = Raw { words: found.bm25, meaning: found.cosine, ..Raw::default() };
+                candidates.insert((parts.len() + found.part, found.number), raw);
             }
         }
-        let largest = |values: &mut dyn Iterator<Item = f32>| values.fold(0.0, f32::max);
-        let bm25_best = largest(&mut candidates.values().map(|legs| legs.bm25));
-        let is_hybrid = self.vector.is_some();
-        let cosine_best = is_hybrid.then(|| largest(&mut candidates.values().filter_map(|legs| legs.cosine)));
-        Ok((candidates, Scale::new(bm25_best, bound, cosine_best)))
+        let scale = Scale::new(legs, bounds, self.vector.is_some(), candidates.values());
+        Ok((candidates, scale))
+    }
+
+    /// BM25 of the hot memories, and what they say of the query's words for the cold ones.
+    fn by_words(&self, read: &ReadTx<'_>, shared: &Shared, part: &Part<'_>) -> Result<(Scores, HotWords), StoreError> {
+        let terms = keyword::terms(read, &shared.words, part.partition, &part.columns, &self.terms, &self.dates)?;
+        let corpus = Corpus {
+            documents: part.partition.documents,
+            terms: part.partition.terms,
+            last_seq: part.partition.last_seq,
+            allowed: &part.allowed,
+            threads: &*part.columns,
+            context: self.query.context,
+        };
+        let containing = terms.iter().map(|term| term.postings.len()).collect();
+        let hot = HotWords { documents: corpus.documents, terms: corpus.terms, containing };
+        Ok((words::score(&corpus, &terms), hot))
+    }
+
+    /// Adds the nearest in meaning to the candidates, and gives the cosines of all of them; of their neighbours as well,
+    /// as far as bytes tell.
+    fn by_meaning(
+        &self,
+        read: &ReadTx<'_>,
+        part: &Part<'_>,
+        seqs: &mut Vec<u32>,
+        take: usize,
+    ) -> Result<HashMap<i64, f32>, StoreError> {
+        let (Some(vector), Some(leg)) = (&self.vector, &part.vectors) else { return Ok(HashMap::new()) };
+        let nearest = leg.search(read, vector, &part.allowed, take)?;
+        let mut cosines: HashMap<i64, f32> = nearest.iter().map(|(cosine, seq)| (*seq, *cosine)).collect();
+        let by_words: Vec<i64> =
+            seqs.iter().map(|seq| i64::from(*seq)).filter(|seq| !cosines.contains_key(seq)).collect();
+        seqs.extend(nearest.iter().filter_map(|(_, seq)| u32::try_from(*seq).ok()));
+        seqs.sort_unstable();
+        seqs.dedup();
+        cosines.extend(leg.cosines(read, vector, &by_words)?);
+        if self.query.context {
+            let beside = rank::beside(&*part.columns, seqs);
+            let beside = beside.into_iter().map(i64::from);
+            let beside: Vec<i64> = beside.filter(|seq| part.allowed.has(*seq) && !cosines.contains_key(seq)).collect();
+            cosines.extend(leg.estimates(vector, &beside));
+        }
+        Ok(cosines)
     }
 
     /// The best of each leg in the cold segments of a partition.
@@ -283,54 +331,62 @@ impl Search {
         current.map(|current| Some(Leg::Local(current)))
     }
 
-    /// Weighs the candidates by importance and age, and reads the rows of the best.
+    /// Weighs the candidates by importance and age, reads the rows of the best, and weighs these again with how often
+    /// they were used, which only their ids tell.
     fn hits(
         &self,
         read: &ReadTx<'_>,
         parts: &[Part<'_>],
         cold: &[cold::Part],
-        scale: Scale,
-        candidates: &BTreeMap<Place, Legs>,
+        scale: &Scale,
+        candidates: &BTreeMap<Place, Raw>,
         now: TimeMs,
     ) -> Result<Vec<Hit>, StoreError> {
-        let mut scored: Vec<(f32, Place, Explain)> = Vec::with_capacity(candidates.len());
-        for ((index, seq), legs) in candidates {
-            let columns = match parts.get(*index) {
-                Some(part) => &*part.columns,
-                None => &cold[index - parts.len()].loaded.columns,
-            };
-            let age_ms = now.0.saturating_sub(columns.happened_at(*seq).0);
-            let (importance, kind) = (columns.importance(*seq), columns.kind(*seq));
-            let (score, explain) = fusion::score(scale, legs.bm25, legs.cosine, importance, kind, age_ms);
-            scored.push((score, (*index, *seq), explain));
+        let mut scored: Vec<(f32, Place, Standing)> = Vec::with_capacity(candidates.len());
+        let stands: Vec<Stand<'_>> = {
+            let cold = cold.iter().map(|part| &part.loaded.columns);
+            parts.iter().map(|part| &*part.columns).chain(cold).map(|columns| Stand::new(columns, now)).collect()
+        };
+        for ((index, seq), raw) in candidates {
+            let Ok(short) = u32::try_from(*seq) else { continue };
+            let standing = stands[*index].of(short);
+            let (score, _) = rank::score(&self.settings, scale, *raw, &standing);
+            scored.push((score, (*index, *seq), standing));
         }
         scored.retain(|(score, ..)| *score > 0.0);
-        // Of equals the newer first, so that the order is always the same.
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.1.cmp(&a.1.1)).then(a.1.0.cmp(&b.1.0)));
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| newer_first(a.1, b.1)));
 
+        let uses: Vec<Uses> = parts.iter().map(|part| Uses::of(read, &part.partition.id)).collect::<Result<_, _>>()?;
+        let any_used = uses.iter().any(|uses| uses.any);
+        let most = if any_used { 2 * self.query.k + RESERVE } else { self.query.k };
         let sql = format!("SELECT {COLUMNS} FROM memories WHERE tenant_id = ?1 AND namespace = ?2 AND seq = ?3");
-        let mut hits = Vec::with_capacity(self.query.k);
-        for (score, (index, seq), explain) in scored {
-            let item = match parts.get(index).map(|part| &part.partition.id) {
-                Some(id) => read.query_optional(&sql, &values![&id.tenant, id.namespace.as_str(), seq], rows::item)?,
-                None => cold[index - parts.len()].item(seq),
+        let mut hits: Vec<(Place, Hit)> = Vec::with_capacity(most);
+        for (_, (index, seq), standing) in scored {
+            let (item, of) = match parts.get(index).map(|part| &part.partition.id) {
+                Some(id) => {
+                    let key = values![&id.tenant, id.namespace.as_str(), seq];
+                    (read.query_optional(&sql, &key, rows::item)?, index)
+                }
+                None => {
+                    let part = &cold[index - parts.len()];
+                    (part.item(seq), part.partition)
+                }
             };
-            if let Some(item) = item {
-                hits.push(Hit { item, score, explain });
-            }
-            if hits.len() == self.query.k {
+            let Some(item) = item else { continue };
+            let standing = uses[of].applied(read, &item.id, standing, now)?;
+            let (score, explain) = rank::score(&self.settings, scale, candidates[&(index, seq)], &standing);
+            hits.push(((index, seq), Hit { item, score, explain }));
+            if hits.len() == most {
                 break;
             }
         }
-        Ok(hits)
+        hits.sort_by(|a, b| b.1.score.total_cmp(&a.1.score).then_with(|| newer_first(a.0, b.0)));
+        hits.truncate(self.query.k);
+        Ok(hits.into_iter().map(|(_, hit)| hit).collect())
     }
 }
 
-/// The `take` highest, in no order.
-fn best(mut scored: Vec<(f32, i64)>, take: usize) -> Vec<(f32, i64)> {
-    if scored.len() > take {
-        scored.select_nth_unstable_by(take, |a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
-        scored.truncate(take);
-    }
-    scored
+/// Of equals the newer first, so that the order is always the same.
+fn newer_first(a: Place, b: Place) -> Ordering {
+    b.1.cmp(&a.1).then(a.0.cmp(&b.0))
 }

@@ -189,6 +189,11 @@ impl Current {
         self.partition.cosines(read, query, seqs)
     }
 
+    /// The cosines of these memories as far as bytes tell, without reading rows.
+    pub(crate) fn estimates(&self, query: &[f32], seqs: &[i64]) -> HashMap<i64, f32> {
+        self.partition.estimates(query, seqs)
+    }
+
     /// How many of these memories have a vector.
     pub(crate) fn known(&self, allowed: &Bits) -> usize {
         self.partition.known(allowed)

@@ -141,4 +141,8 @@ impl Embedder for Cached {
     async fn embed_queries(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         self.through(Role::Query, texts).await
     }
+
+    fn reads(&self, text: &str) -> bool {
+        self.inner.reads(text)
+    }
 }

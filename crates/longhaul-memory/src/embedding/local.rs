@@ -29,6 +29,9 @@ pub const TOKENS_MAX: usize = 256;
 const CHARS_OF_TOKEN: usize = 16;
 /// Tokens of one pass, as estimated from the texts. Bounds a pass to some tens of milliseconds with a small model.
 const PASS_TOKENS_MAX: usize = 512;
+/// Part of a text's pieces that may be unknown to a model that reads it. Of Chinese and Thai questions an English model
+/// does not know half; of Russian or Arabic it knows every letter.
+const UNKNOWN_MAX: f32 = 0.3;
 /// Bytes of a text that make a token at the least, nearly always: Chinese has three, English five.
 const TOKEN_BYTES: usize = 3;
 
@@ -327,6 +330,21 @@ impl Embedder for LocalModel {
 
     async fn embed_queries(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         self.through(&self.shared.queries, &self.shared.description.prompts.query, texts).await
+    }
+
+    fn reads(&self, text: &str) -> bool {
+        // Where the model cannot be loaded there is no vector either.
+        self.shared.loaded().map_or(true, |loaded| loaded.reads(&self.shared.prepared("", text)))
+    }
+}
+
+impl Loaded {
+    /// Whether most of the text is made of pieces that the tokenizer knows.
+    fn reads(&self, text: &str) -> bool {
+        let unknown = ["[UNK]", "<unk>"].into_iter().find_map(|name| self.tokenizer.token_to_id(name));
+        let (Some(unknown), Ok(encoding)) = (unknown, self.tokenizer.encode_fast(text, false)) else { return true };
+        let ids = encoding.get_ids();
+        ids.iter().filter(|id| **id == unknown).count() as f32 <= UNKNOWN_MAX * ids.len() as f32
     }
 }
 

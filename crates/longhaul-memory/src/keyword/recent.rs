@@ -11,7 +11,7 @@ use std::{
 
 use longhaul_store::{ReadTx, StoreError, values};
 
-use crate::{access::Partition, columns::Columns, namespace::PartitionId};
+use crate::{access::Partition, columns::Columns, namespace::PartitionId, words::Posting};
 
 use super::{BLOCK, decode};
 
@@ -19,16 +19,6 @@ use super::{BLOCK, decode};
 const BLOCKS_MIN: usize = 8;
 /// Blocks read beside the held ones before these are made anew.
 const BESIDE_MAX: usize = 12;
-
-/// One memory under one term.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Occurrence {
-    pub(crate) seq: u32,
-    /// How often the term occurs.
-    pub(crate) count: u32,
-    /// Terms of the memory in all.
-    pub(crate) length: u32,
-}
 
 /// The postings of terms asked for lately.
 #[derive(Debug)]
@@ -77,16 +67,20 @@ impl Recent {
         partition: &Partition,
         columns: &Columns,
         term: &str,
-    ) -> Result<Vec<Occurrence>, StoreError> {
+    ) -> Result<Vec<Posting>, StoreError> {
         let key = (partition.id.clone(), term.to_owned());
         let sealed = (partition.last_seq + 1) / BLOCK;
-        let held = self.of(&key).filter(|held| held.generation == columns.generation() && held.analyser == partition.analyser);
+        let held =
+            self.of(&key).filter(|held| held.generation == columns.generation() && held.analyser == partition.analyser);
         let mut fresh: Vec<(i64, Vec<u8>)> = Vec::new();
         let mut collect = |block, postings: &[u8]| fresh.push((block, postings.to_vec()));
         let Some(held) = held else {
             from_rows(read, &key, "block >= ?4", 0, &mut collect)?;
             if fresh.len() >= BLOCKS_MIN {
-                self.hold(key, made(partition, columns, sealed, fresh.iter().map(|(block, bytes)| (*block, &bytes[..]))));
+                self.hold(
+                    key,
+                    made(partition, columns, sealed, fresh.iter().map(|(block, bytes)| (*block, &bytes[..]))),
+                );
             }
             return Ok(occurrences(fresh.iter().map(|(block, bytes)| (*block, &bytes[..]))));
         };
@@ -190,14 +184,14 @@ fn made<'a>(
     held
 }
 
-fn occurrences<'a>(blocks: impl Iterator<Item = (i64, &'a [u8])>) -> Vec<Occurrence> {
+fn occurrences<'a>(blocks: impl Iterator<Item = (i64, &'a [u8])>) -> Vec<Posting> {
     let mut all = Vec::new();
     let mut is_sorted = true;
     for (block, postings) in blocks {
         for posting in decode(postings) {
             let Ok(seq) = u32::try_from(block * BLOCK + i64::from(posting.offset)) else { continue };
-            is_sorted &= all.last().is_none_or(|last: &Occurrence| last.seq < seq);
-            all.push(Occurrence { seq, count: posting.count, length: posting.length });
+            is_sorted &= all.last().is_none_or(|last: &Posting| last.seq < seq);
+            all.push(Posting { seq, count: posting.count, length: posting.length });
         }
     }
     if !is_sorted {

@@ -161,8 +161,12 @@ pub async fn engine(dir: &Path, settings: EngineSettings) -> Result<EngineMeasur
 impl Bench {
     fn new_memory(&self, number: usize) -> NewMemory {
         let Self { settings, .. } = self;
-        let mut memory =
-            NewMemory::new("measured", Kind::Fact, Source::Harness, settings.texts[number % settings.texts.len()].clone());
+        let mut memory = NewMemory::new(
+            "measured",
+            Kind::Fact,
+            Source::Harness,
+            settings.texts[number % settings.texts.len()].clone(),
+        );
         memory.meta.insert("n".to_owned(), number.into());
         memory.meta.insert("part".to_owned(), (number % 50).into());
         memory.thread = Some(format!("thread {}", number / 20));
@@ -211,9 +215,9 @@ impl Bench {
                 let took = micros(started.elapsed());
                 if round > 0 {
                     times.push(took);
-                    right += truth.get(index).map_or(found.len(), |truth| {
-                        found.iter().filter(|number| truth.contains(number)).count()
-                    });
+                    right += truth
+                        .get(index)
+                        .map_or(found.len(), |truth| found.iter().filter(|number| truth.contains(number)).count());
                 }
             }
         }
@@ -278,6 +282,7 @@ impl Bench {
 
 fn summed(mut times: Vec<u64>, recall: f64) -> Searched {
     times.sort_unstable();
-    let at = |percent: usize| times.get((times.len() * percent / 100).min(times.len().max(1) - 1)).copied().unwrap_or(0);
+    let at =
+        |percent: usize| times.get((times.len() * percent / 100).min(times.len().max(1) - 1)).copied().unwrap_or(0);
     Searched { p50_us: at(50), p99_us: at(99), recall }
 }

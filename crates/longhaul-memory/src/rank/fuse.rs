@@ -4,6 +4,8 @@
 //! keywords alone. A leg is divided by its best value (Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid
 //! Retrieval, 2023), but by no less than a floor, so that the best of nothing but bad matches does not look perfect.
 
+use crate::words::Scores;
+
 use super::{Leg, LegWeights};
 
 /// A BM25 score below this part of the query's bound is a weak match, even if it is the best.
@@ -34,17 +36,23 @@ pub(crate) struct Scale {
 impl Scale {
     /// From all candidates of an answer. `bounds` are those of BM25, alone and with neighbours; `is_hybrid` says whether
     /// the query has a vector that can be trusted.
-    pub(crate) fn new(legs: &LegWeights, bounds: (f32, f32), is_hybrid: bool, candidates: &[Raw]) -> Self {
+    pub(crate) fn new<'a>(
+        legs: &LegWeights,
+        bounds: (f32, f32),
+        is_hybrid: bool,
+        candidates: impl Iterator<Item = &'a Raw> + Clone,
+    ) -> Self {
         let meaning = if is_hybrid { 1.0 } else { 0.0 };
         let weights = [legs.words, legs.words_around, legs.meaning * meaning, legs.meaning_around * meaning];
         let sum: f32 = weights.iter().sum();
         let weights = if sum > 0.0 { weights.map(|weight| weight / sum) } else { [0.5, 0.5, 0.0, 0.0] };
-        let best = |of: &dyn Fn(&Raw) -> f32| candidates.iter().map(of).filter(|v| v.is_finite()).fold(0.0, f32::max);
+        let best =
+            |of: &dyn Fn(&Raw) -> f32| candidates.clone().map(of).filter(|value| value.is_finite()).fold(0.0, f32::max);
         let words = best(&|raw| raw.words).max(BM25_FLOOR * bounds.0);
         let words_around = best(&|raw| raw.words_around.unwrap_or(0.0)).max(BM25_FLOOR * bounds.1);
         let meaning = best(&|raw| raw.meaning.unwrap_or(0.0)).max(COSINE_FLOOR);
         let meaning_around = best(&|raw| raw.meaning_around.unwrap_or(0.0)).max(COSINE_FLOOR);
-        let known = candidates.iter().filter_map(|raw| raw.meaning);
+        let known = candidates.filter_map(|raw| raw.meaning);
         let (sum, count) = known.fold((0.0, 0_u32), |(sum, count), cosine| (sum + share(cosine, meaning), count + 1));
         let meaning_usual = if count > 0 { sum / count as f32 } else { 0.0 };
         Self { weights, best: [words, words_around, meaning, meaning_around], meaning_usual }
@@ -69,7 +77,8 @@ impl Scale {
 }
 
 /// The numbers with the best words, alone and with neighbours together; at most `take`, in no order.
-pub(crate) fn lead(legs: &LegWeights, own: &[f32], around: &[f32], found: &[u32], take: usize) -> Vec<u32> {
+pub(crate) fn lead(legs: &LegWeights, scores: &Scores, take: usize) -> Vec<u32> {
+    let Scores { own, around, found, .. } = scores;
     let at = |values: &[f32], seq: u32| values.get(seq as usize).copied().unwrap_or(0.0);
     let best = |values: &[f32]| found.iter().map(|seq| at(values, *seq)).fold(0.0, f32::max);
     let (own_best, around_best) = (best(own), best(around));

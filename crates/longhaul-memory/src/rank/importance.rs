@@ -13,53 +13,12 @@ use crate::{Kind, Source};
 
 use super::{Importance, RankSettings, Rule, decay::MS_A_DAY};
 
-/// A file's place in life, as far as remembering it is concerned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FileClass {
-    /// Written by people or for them.
-    Ordinary,
-    /// Decides how something behaves.
-    Config,
-    /// Made again by itself: caches, build output, installed packages.
-    Cache,
-    /// Made to be deleted.
-    Temporary,
-}
-
-/// Folders whose content is made again by itself. Sorted.
-const CACHE_FOLDERS: &[&str] = &[
-    ".cache", ".gradle", ".mypy_cache", ".next", ".nuxt", ".parcel-cache", ".pytest_cache", ".ruff_cache", ".tox",
-    ".turbo", ".venv", "__pycache__", "cache", "caches", "node_modules", "target",
-];
-/// Sorted.
-const TEMPORARY_FOLDERS: &[&str] = &[".tmp", ".trash", "temp", "tmp"];
-/// Sorted.
-const TEMPORARY_ENDINGS: &[&str] = &["bak", "crdownload", "part", "swo", "swp", "temp", "tmp"];
-/// Sorted.
-const CONFIG_ENDINGS: &[&str] =
-    &["cfg", "conf", "config", "env", "ini", "json", "plist", "properties", "toml", "yaml", "yml"];
-
-impl FileClass {
-    /// From a path of any platform. Folders count before the file's own name: a configuration in a cache is cache.
-    #[must_use]
-    pub fn of(path: &str) -> Self {
-        let path = path.replace('\\', "/").to_lowercase();
-        let mut folders: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-        let name = folders.pop().unwrap_or_default();
-        let any = |known: &[&str]| folders.iter().any(|folder| known.binary_search(folder).is_ok());
-        let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-        let has = |known: &[&str]| known.binary_search(&ending).is_ok();
-        if any(CACHE_FOLDERS) || ending == "pyc" {
-            Self::Cache
-        } else if any(TEMPORARY_FOLDERS) || has(TEMPORARY_ENDINGS) || name.ends_with('~') || name.starts_with("~$") {
-            Self::Temporary
-        } else if has(CONFIG_ENDINGS) {
-            Self::Config
-        } else {
-            Self::Ordinary
-        }
-    }
-}
+/// The tag of memories about files that are made again by themselves or made to be deleted.
+pub const TAG_TEMPORARY: &str = "temporary";
+/// The same for caches and build output.
+pub const TAG_CACHE: &str = "cache";
+/// The tag of what somebody did: a file saved, a command run.
+pub const TAG_ACTION: &str = "action";
 
 /// What importance and decay depend on.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -77,15 +36,15 @@ pub(crate) struct Standing {
     pub(crate) age_ms: i64,
     /// Since it was last used or edited; `None` for never.
     pub(crate) unused_ms: Option<i64>,
-    /// How often it was used.
-    pub(crate) uses: u32,
+    /// How often it was used; having been shown counts in part.
+    pub(crate) uses: f32,
 }
 
 pub(super) fn importance(settings: &RankSettings, standing: &Standing) -> Importance {
     let stated = if standing.stated.is_finite() { standing.stated.clamp(0.0, 1.0) } else { 0.5 };
     let touched_ms = standing.unused_ms.map_or(standing.age_ms, |unused| unused.min(standing.age_ms)).max(0);
     let recency = (-(touched_ms as f32 / MS_A_DAY) / settings.recency_half_life_days).exp2();
-    let uses = standing.uses as f32;
+    let uses = if standing.uses.is_finite() { standing.uses.max(0.0) } else { 0.0 };
     let frequency = uses / (uses + settings.frequency_half);
     let (rule, value) = by_rule(settings, standing, stated, recency, frequency);
     let factor = 1.0 - settings.importance_share * (1.0 - value);

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{FileClass, LegWeights, RankSettings, Raw, Rule, Scale, Standing, score};
+use super::{LegWeights, RankSettings, Raw, Rule, Scale, Standing, score};
 use crate::{Kind, Source};
 
 const DAY: i64 = 86_400_000;
@@ -15,13 +15,13 @@ fn standing(kind: Kind, source: Source) -> Standing {
         stated: 0.5,
         age_ms: 0,
         unused_ms: None,
-        uses: 0,
+        uses: 0.0,
     }
 }
 
 fn full() -> (Scale, Raw) {
     let raw = Raw { words: 1.0, words_around: Some(1.0), meaning: Some(1.0), meaning_around: Some(1.0) };
-    (Scale::new(&LegWeights::default(), (1.0, 1.0), true, &[raw]), raw)
+    (Scale::new(&LegWeights::default(), (1.0, 1.0), true, [raw].iter()), raw)
 }
 
 fn total(standing: &Standing) -> (f32, Rule) {
@@ -33,13 +33,13 @@ fn total(standing: &Standing) -> (f32, Rule) {
 #[test]
 fn a_week_old_file_that_is_edited_all_day_counts_as_recent() {
     let quiet = Standing { age_ms: 7 * DAY, ..standing(Kind::Episode, Source::User) };
-    let edited = Standing { unused_ms: Some(0), uses: 40, ..quiet };
+    let edited = Standing { unused_ms: Some(0), uses: 40.0, ..quiet };
     let fresh = standing(Kind::Episode, Source::User);
     let (settings, (scale, raw)) = (RankSettings::default(), full());
     let importance = |standing| score(&settings, &scale, raw, standing).1.importance;
     assert_eq!((importance(&edited).rule, importance(&edited).value), (Rule::Recency, importance(&fresh).value));
     assert!(importance(&edited).value > importance(&quiet).value);
-    let read_weekly = Standing { unused_ms: Some(60 * DAY), uses: 100, age_ms: 300 * DAY, ..quiet };
+    let read_weekly = Standing { unused_ms: Some(60 * DAY), uses: 100.0, age_ms: 300 * DAY, ..quiet };
     assert_eq!(importance(&read_weekly).rule, Rule::Frequency);
     assert!(importance(&read_weekly).value > 0.7);
 }
@@ -53,7 +53,8 @@ fn an_old_decision_outranks_fresh_chatter_that_was_stated_unimportant() {
     let (scale, raw) = full();
     let importance = score(&RankSettings::default(), &scale, raw, &decision).1.importance;
     assert!((importance.value - 0.6).abs() < 1e-6, "{importance:?}");
-    let action = Standing { is_action: true, ..Standing { age_ms: 100 * DAY, ..standing(Kind::Episode, Source::User) } };
+    let action =
+        Standing { is_action: true, ..Standing { age_ms: 100 * DAY, ..standing(Kind::Episode, Source::User) } };
     assert_eq!(total(&action).1, Rule::Said);
     assert_ne!(total(&Standing { source: Source::Tool, ..action }).1, Rule::Said);
 }
@@ -61,32 +62,13 @@ fn an_old_decision_outranks_fresh_chatter_that_was_stated_unimportant() {
 #[test]
 fn a_cache_file_stays_below_a_configuration_however_often_it_changes() {
     let config = Standing { age_ms: 200 * DAY, ..standing(Kind::Note, Source::Tool) };
-    let cache = Standing { is_temporary: true, uses: 10_000, stated: 1.0, ..standing(Kind::Note, Source::Tool) };
+    let cache = Standing { is_temporary: true, uses: 10_000.0, stated: 1.0, ..standing(Kind::Note, Source::Tool) };
     let (settings, (scale, raw)) = (RankSettings::default(), full());
     let value = |standing| score(&settings, &scale, raw, standing).1.importance.value;
     assert!(value(&config) > value(&cache) && value(&cache) <= settings.temporary_cap);
     let of_user = Standing { is_action: true, source: Source::User, ..cache };
     assert_eq!(total(&of_user).1, Rule::Temporary, "an action on a temporary file is one");
     assert_eq!(total(&Standing { pinned: true, ..cache }), (1.0, Rule::Pinned));
-}
-
-#[test]
-fn files_are_told_apart_by_their_paths() {
-    for (path, expected) in [
-        ("src/main.rs", FileClass::Ordinary),
-        ("notes", FileClass::Ordinary),
-        ("config/app.toml", FileClass::Config),
-        (".env", FileClass::Config),
-        ("web/node_modules/left-pad/package.json", FileClass::Cache),
-        ("C:\\Users\\me\\.cache\\thumbs.db", FileClass::Cache),
-        ("lib/__pycache__/a.pyc", FileClass::Cache),
-        ("/tmp/build.log", FileClass::Temporary),
-        ("draft.docx.tmp", FileClass::Temporary),
-        ("report.txt~", FileClass::Temporary),
-        ("", FileClass::Ordinary),
-    ] {
-        assert_eq!(FileClass::of(path), expected, "{path}");
-    }
 }
 
 #[test]
@@ -129,7 +111,7 @@ fn settings_out_of_range_are_named() {
 #[test]
 fn a_poor_best_match_does_not_look_perfect() {
     let raw = Raw { words: 0.2, words_around: None, meaning: Some(0.07), meaning_around: None };
-    let scale = Scale::new(&LegWeights::default(), (10.0, 0.0), true, &[raw]);
+    let scale = Scale::new(&LegWeights::default(), (10.0, 0.0), true, [raw].iter());
     let (legs, relevance) = scale.fused(raw);
     assert!((legs[0].share - 0.2).abs() < 1e-6 && (legs[2].share - 0.2).abs() < 1e-6, "{legs:?}");
     assert!((relevance - 0.2).abs() < 1e-6);
@@ -139,10 +121,10 @@ fn a_poor_best_match_does_not_look_perfect() {
 fn without_a_vector_words_decide_and_nothing_is_won_by_waiting() {
     let with = |meaning| Raw { words: 1.0, words_around: None, meaning, meaning_around: None };
     let candidates = [with(Some(0.9)), with(Some(0.1)), with(None)];
-    let scale = Scale::new(&LegWeights::default(), (1.0, 0.0), true, &candidates);
+    let scale = Scale::new(&LegWeights::default(), (1.0, 0.0), true, candidates.iter());
     let relevance = candidates.map(|raw| scale.fused(raw).1);
     assert!(relevance[0] > relevance[2] && relevance[2] > relevance[1], "{relevance:?}");
-    let words_alone = Scale::new(&LegWeights::default(), (1.0, 0.0), false, &candidates);
+    let words_alone = Scale::new(&LegWeights::default(), (1.0, 0.0), false, candidates.iter());
     assert_eq!(candidates.map(|raw| words_alone.fused(raw).1), [1.0; 3]);
 }
 
@@ -164,19 +146,18 @@ fn an_explanation_reads_the_same_in_every_version() {
 
 fn raws() -> impl Strategy<Value = Raw> {
     let cosine = || proptest::option::of(-1_f32..1.0);
-    (0_f32..100.0, proptest::option::of(0_f32..100.0), cosine(), cosine()).prop_map(
-        |(words, words_around, meaning, meaning_around)| Raw { words, words_around, meaning, meaning_around },
-    )
+    (0_f32..100.0, proptest::option::of(0_f32..100.0), cosine(), cosine())
+        .prop_map(|(words, words_around, meaning, meaning_around)| Raw { words, words_around, meaning, meaning_around })
 }
 
 proptest! {
     #[test]
     fn a_score_is_from_0_to_1_and_is_what_its_explanation_adds_up_to(
         candidates in proptest::collection::vec(raws(), 1..8), bounds in (0_f32..1e6, 0_f32..1e6), is_hybrid in any::<bool>(),
-        stated in -1_f32..2.0, age_ms in any::<i64>(), unused_ms in proptest::option::of(any::<i64>()), uses in any::<u32>(),
+        stated in -1_f32..2.0, age_ms in any::<i64>(), unused_ms in proptest::option::of(any::<i64>()), uses in any::<f32>(),
     ) {
         let settings = RankSettings::default();
-        let scale = Scale::new(&settings.legs, bounds, is_hybrid, &candidates);
+        let scale = Scale::new(&settings.legs, bounds, is_hybrid, candidates.iter());
         let standing = Standing { stated, age_ms, unused_ms, uses, ..standing(Kind::Note, Source::Agent) };
         for raw in candidates {
             let (total, explain) = score(&settings, &scale, raw, &standing);

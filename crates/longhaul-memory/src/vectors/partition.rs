@@ -231,6 +231,15 @@ impl Partition {
         }
     }
 
+    /// The cosines of these memories as far as bytes tell: for what weighs on a score and is not given out itself.
+    pub(crate) fn estimates(&self, query: &[f32], seqs: &[i64]) -> HashMap<i64, f32> {
+        let turned = self.rotation.turn(query);
+        let asked = Asked { code: super::quantise::quantised(&turned), level: Level::best() };
+        let state = self.state();
+        let cosine = |seq: i64| Some((seq, state.slots.cosine(&asked, state.slots.slot(seq)?)));
+        seqs.iter().filter_map(|seq| cosine(*seq)).collect()
+    }
+
     /// The cosines of these memories in full precision, from their rows; memories without a usable row are left out.
     pub(crate) fn cosines(
         &self,

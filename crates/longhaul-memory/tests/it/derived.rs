@@ -104,11 +104,11 @@ async fn vectors_of_another_model_are_not_compared() {
     let second = Memory::new(place.store.clone(), Some(Letters::named("letters-2")));
     let recall = second.search(&place.scope, &Query::new("zzz login", 5)).await.unwrap();
     assert_eq!((recall.unembedded, recall.hits.len()), (2, 1));
-    assert!(recall.hits[0].explain.cosine.is_none());
+    assert!(recall.hits[0].explain.meaning.raw.is_none());
     assert_eq!(second.backlog(&place.scope).await.unwrap(), 2);
     assert_eq!(second.index_pending().await.unwrap().embedded, 2);
     let recall = second.search(&place.scope, &Query::new("zzz login", 5)).await.unwrap();
-    assert!(recall.unembedded == 0 && recall.hits[0].explain.cosine.is_some());
+    assert!(recall.unembedded == 0 && recall.hits[0].explain.meaning.raw.is_some());
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn two_processes_see_each_others_writes_at_once() {
         other.index_pending().await.unwrap();
         let recall = place.search(&format!("fox {round}"), 5).await;
         assert_eq!(recall.hits[0].item.content, text);
-        assert_eq!((recall.unembedded, recall.hits[0].explain.cosine.is_some()), (0, true));
+        assert_eq!((recall.unembedded, recall.hits[0].explain.meaning.raw.is_some()), (0, true));
     }
 }
 

@@ -26,7 +26,10 @@ async fn an_edit_is_found_as_it_is_now_and_not_as_it_was() {
     assert!(place.memory.change(&place.scope, &ids[0], edit).await.unwrap());
     let item = place.memory.get(&place.scope, &ids[0]).await.unwrap().unwrap();
     assert_eq!((item.content.as_str(), item.importance, item.pinned), ("login uses a passkey", 0.9, true));
-    assert_eq!((item.tags, item.expires_at), (vec!["login".into(), "security".into()], Some(TimeMs(1_900_000_000_000))));
+    assert_eq!(
+        (item.tags, item.expires_at),
+        (vec!["login".into(), "security".into()], Some(TimeMs(1_900_000_000_000)))
+    );
     for memory in [&place.memory, &other] {
         let words = memory.search(&place.scope, &Query::new("passkey", 5)).await.unwrap();
         assert_eq!((words.hits[0].item.id.clone(), words.unembedded), (ids[0].clone(), 1));
@@ -35,12 +38,12 @@ async fn an_edit_is_found_as_it_is_now_and_not_as_it_was() {
         let reviewed = Query { filter: vec![Condition::new("reviewed", Op::Eq, true)], ..Query::new("login", 5) };
         assert_eq!(memory.search(&place.scope, &reviewed).await.unwrap().considered, 1);
         let old = memory.search(&place.scope, &Query::new("password", 5)).await.unwrap();
-        assert!(old.hits.iter().all(|hit| hit.explain.bm25 == 0.0), "{old:?}");
+        assert!(old.hits.iter().all(|hit| hit.explain.words.share == 0.0), "{old:?}");
     }
     assert_eq!(place.memory.index_pending().await.unwrap().embedded, 1);
     let by_meaning = Query { vector: Some(letters("login uses a passkey")), ..Query::default() };
     let hit = &other.search(&place.scope, &by_meaning).await.unwrap().hits[0];
-    assert!(hit.item.id == ids[0] && hit.explain.cosine.unwrap() > 0.999, "{hit:?}");
+    assert!(hit.item.id == ids[0] && hit.explain.meaning.raw.unwrap() > 0.999, "{hit:?}");
     assert!(place.memory.drift().await.unwrap().is_empty());
     // Only what an edit names is changed, and an edit without a change of the text costs no vector.
     assert!(place.memory.change(&place.scope, &ids[0], Edit { pinned: Some(false), ..Edit::default() }).await.unwrap());

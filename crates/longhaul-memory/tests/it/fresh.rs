@@ -53,7 +53,7 @@ async fn every_write_is_found_by_the_next_query_of_any_process() {
 async fn found(place: &Place, memory: &Memory, text: &str) -> Option<MemoryId> {
     let word = text.split(' ').next().unwrap_or_default();
     let recall = memory.search(&place.scope, &Query::new(word, 3)).await.unwrap();
-    recall.hits.into_iter().find(|hit| hit.explain.bm25 > 0.0).map(|hit| hit.item.id)
+    recall.hits.into_iter().find(|hit| hit.explain.words.share > 0.0).map(|hit| hit.item.id)
 }
 
 async fn forget(place: &Place, memory: &Memory, id: &MemoryId) {

@@ -64,7 +64,7 @@ async fn a_memory_is_only_in_the_indexes_it_asks_for() {
             let hits = memory.search(&scope, &query).await.unwrap().hits;
             let mut legs: Vec<(String, bool, bool)> = hits
                 .into_iter()
-                .map(|hit| (hit.item.content, hit.explain.bm25 > 0.0, hit.explain.cosine.is_some()))
+                .map(|hit| (hit.item.content, hit.explain.words.share > 0.0, hit.explain.meaning.raw.is_some()))
                 .collect();
             legs.sort();
             legs

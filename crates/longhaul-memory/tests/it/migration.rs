@@ -112,9 +112,12 @@ async fn memories_of_the_first_release_move_to_main_with_words_and_vectors() {
     memory.index_pending().await.unwrap();
     let recall = memory.search(&scope, &Query::new("login", 5)).await.unwrap();
     assert_eq!((contents(&recall)[0].as_str(), recall.considered, recall.unembedded), ("login uses cookies", 2, 0));
-    assert!(recall.hits[0].explain.cosine.is_some());
+    assert!(recall.hits[0].explain.meaning.raw.is_some());
     let item = memory.get(&scope, &"mem_default1".parse().unwrap()).await.unwrap().unwrap();
-    assert_eq!((item.namespace, item.happened_at, item.kind), (Namespace::default(), TimeMs(1_700_000_000_001), Kind::Note));
+    assert_eq!(
+        (item.namespace, item.happened_at, item.kind),
+        (Namespace::default(), TimeMs(1_700_000_000_001), Kind::Note)
+    );
     assert_eq!((item.meta["session"].as_i64(), item.thread, item.pinned), (Some(3), None, false));
 
     // Who wrote first owns it; who else had written may go on; nobody else gets in.

@@ -30,8 +30,8 @@ async fn meaning_finds_what_shares_no_word() {
     assert_eq!(recall.mode, Mode::Hybrid);
     assert!(found.contains(&PROJECT[0].to_owned()) && found.contains(&PROJECT[1].to_owned()), "{recall:#?}");
     let token = recall.hits.iter().find(|hit| hit.item.content == PROJECT[0]).unwrap();
-    assert_eq!(token.explain.keyword, 0.0);
-    assert!(token.explain.cosine.unwrap() > 0.1, "{token:?}");
+    assert_eq!(token.explain.words.raw, Some(0.0));
+    assert!(token.explain.meaning.raw.unwrap() > 0.1, "{token:?}");
 }
 
 #[tokio::test]
@@ -42,7 +42,9 @@ async fn a_score_is_the_sum_of_its_explanation_and_hits_are_sorted_by_it() {
     assert!(recall.hits.len() > 3 && recall.hits.is_sorted_by(|a, b| a.score >= b.score));
     for hit in &recall.hits {
         let parts = hit.explain;
-        let expected = (0.6 * parts.keyword + 0.4 * parts.vector) * parts.importance * parts.decay;
+        let legs = [parts.words, parts.words_around, parts.meaning, parts.meaning_around];
+        let relevance: f32 = legs.iter().map(|leg| leg.weight * leg.share).sum();
+        let expected = relevance * parts.importance.factor * parts.decay.factor;
         assert!((hit.score - expected).abs() < 1e-5, "{hit:?}");
     }
     assert_eq!(recall.hits[0].item.content, PROJECT[7]);

@@ -39,7 +39,7 @@ async fn the_words_of_one_tenant_do_not_weigh_on_anothers_scores() {
     }
     let scores = || async {
         let recall = place.memory.search(&a, &Query::new("login page", 10)).await.unwrap();
-        recall.hits.iter().map(|hit| (hit.explain.bm25, hit.score)).collect::<Vec<_>>()
+        recall.hits.iter().map(|hit| (hit.explain.words.raw, hit.score)).collect::<Vec<_>>()
     };
     let before = scores().await;
     for n in 0..50 {

@@ -215,6 +215,11 @@ fn hit(data: &Value) -> Hit {
         score: data["score"].as_f64().unwrap_or_default(),
         kind: string(data, "kind"),
         content: string(data, "content"),
-        explain: parts.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect(),
+        explain: parts.filter_map(|(name, value)| Some((name.clone(), part_of_score(value)?))).collect(),
     }
+}
+
+/// One number for one part of a score: what a leg contributes, the factor that importance or age came to.
+fn part_of_score(value: &Value) -> Option<f64> {
+    [value, &value["contribution"], &value["factor"]].into_iter().find_map(Value::as_f64)
 }
