@@ -160,6 +160,12 @@ impl Cold {
         Ok(loaded)
     }
 
+    /// [`Self::load`] with the object's name; owning its argument, so that the futures of a search can move to any thread.
+    async fn load_named(&self, shelved: Shelved) -> (String, Result<Arc<Loaded>, ColdError>) {
+        let loaded = self.load(&shelved).await;
+        (shelved.object, loaded)
+    }
+
     fn cached(&self, object: &str) -> Option<Arc<Loaded>> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         cache.uses += 1;
@@ -231,9 +237,8 @@ impl Cold {
         let mut left: BTreeSet<String> = missing.iter().map(|shelved| shelved.object.clone()).collect();
         let mut failed: Vec<(String, ColdError)> = Vec::new();
         {
-            let mut reading = futures::stream::iter(missing.iter())
-                .map(|shelved| async move { (shelved.object.clone(), self.load(shelved).await) })
-                .buffer_unordered(AT_ONCE);
+            let mut reading =
+                futures::stream::iter(missing).map(|shelved| self.load_named(shelved)).buffer_unordered(AT_ONCE);
             let deadline = tokio::time::Instant::now() + Duration::from_millis(SEARCH_MS_MAX);
             while let Ok(Some((object, outcome))) = tokio::time::timeout_at(deadline, reading.next()).await {
                 left.remove(&object);
