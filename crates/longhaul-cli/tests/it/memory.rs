@@ -266,15 +266,35 @@ fn with_the_model_a_memory_is_found_by_its_meaning() {
 }
 
 #[test]
+fn an_evaluation_says_how_well_questions_are_answered() {
+    let account = Account::new();
+    account.remember(&["Ada prefers tea"]);
+    account.remember(&["The staging server is called moss"]);
+    account.write(
+        "questions.jsonl",
+        "{\"question\": \"what does Ada prefer\", \"expect\": [\"prefers tea\"]}\n\n\
+         {\"question\": \"staging server\", \"expect\": [\"moss\", \"nowhere written\"]}\n",
+    );
+    let done = account.memory_json(&["eval", "questions.jsonl"]);
+    assert_eq!((&done["recall"]["1"], &done["mean_reciprocal_rank"]), (&json!(0.75), &json!(1.0)), "{done}");
+    let told = account.memory(&["eval", "questions.jsonl"]);
+    assert!(told.contains("R@10 75.0") && told.contains("line 3: staging server"), "{told}");
+    assert!(told.contains("not found: nowhere written"), "{told}");
+    account.write("wrong.jsonl", "{\"question\": \"x\"}\n");
+    account.refused(&["eval", "wrong.jsonl"], "wrong.jsonl:1: missing field `expect`");
+    account.refused(&["eval", "missing.jsonl"], "cannot read missing.jsonl");
+}
+
+#[test]
 fn every_command_explains_itself() {
     let account = Account::new();
     let help = account.run(&["memory", "--help"]);
     for part in ["add", "search", "forget", "export", "Examples:", "Times:", "先週", "docs/memory.md"] {
         assert!(help.out.contains(part), "{part} is missing from:\n{}", help.out);
     }
-    for command in
-        ["add", "search", "get", "list", "edit", "forget", "pin", "stats", "export", "import", "index", "grants"]
-    {
+    for command in [
+        "add", "search", "get", "list", "edit", "forget", "pin", "stats", "export", "import", "index", "eval", "grants",
+    ] {
         let help = account.run(&["memory", command, "--help"]);
         assert_eq!((help.code, help.err.as_str()), (Some(0), ""), "{command}");
         let widest = help.out.lines().max_by_key(|line| line.chars().count()).unwrap();

@@ -14,7 +14,7 @@ use super::{
     record::{FORMAT, Record, VERSION, VectorRecord},
 };
 use crate::{
-    Item, Kind, Memory, MemoryError, Namespace, NewMemory, Prepared, Source,
+    Fact, Item, Kind, Memory, MemoryError, Namespace, NewMemory, Prepared, Source,
     access::{self, Numbers, Right},
     keyword,
     namespace::PartitionId,
@@ -249,7 +249,7 @@ fn ready(position: Position, (item, vectors): (Item, Vec<VectorRecord>)) -> Resu
         thread: item.thread.clone(),
         happened_at: (item.happened_at.0 != 0).then_some(item.happened_at),
         expires_at: item.expires_at,
-        fact: item.fact.clone(),
+        fact: item.fact.as_ref().map(|fact| checked_fact(fact, item.superseded_at.is_some())),
         index: item.index,
         ..NewMemory::new(&item.collection, item.kind, item.source, item.content.clone())
     };
@@ -257,6 +257,11 @@ fn ready(position: Position, (item, vectors): (Item, Vec<VectorRecord>)) -> Resu
     let stored = |record: VectorRecord| Ok((record.embedder.clone(), record.stored()?));
     let vectors = vectors.into_iter().map(stored).collect::<Result<_, String>>()?;
     Ok(Ready { position, item, prepared, vectors })
+}
+
+/// A fact as it is checked: one that was superseded may have been closed where it began, which no new fact may be.
+fn checked_fact(fact: &Fact, superseded: bool) -> Fact {
+    if superseded { Fact { valid_from: None, valid_to: None, ..fact.clone() } } else { fact.clone() }
 }
 
 /// Writes the memories of one namespace that are not there yet.
@@ -338,8 +343,9 @@ fn restore(
     let item = &ready.item;
     rows::insert(tx, id, user, numbers, &item.id, &ready.prepared)?;
     let created = if item.created_at == TimeMs(0) { tx.now() } else { item.created_at };
+    let fact = item.fact.as_ref();
     tx.execute(
-        "UPDATE memories SET created_at = ?4, superseded_by = ?5, superseded_at = ?6
+        "UPDATE memories SET created_at = ?4, superseded_by = ?5, superseded_at = ?6, valid_from = ?7, valid_to = ?8
          WHERE tenant_id = ?1 AND namespace = ?2 AND seq = ?3",
         &values![
             &id.tenant,
@@ -347,7 +353,9 @@ fn restore(
             numbers.seq,
             created,
             item.superseded_by.as_ref(),
-            item.superseded_at
+            item.superseded_at,
+            fact.and_then(|fact| fact.valid_from),
+            fact.and_then(|fact| fact.valid_to)
         ],
     )?;
     for (embedder, stored) in &ready.vectors {

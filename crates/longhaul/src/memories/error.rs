@@ -55,6 +55,16 @@ pub enum MemoriesError {
     /// A time that is none.
     #[error(transparent)]
     When(#[from] WhenError),
+    /// A question for an evaluation that is none.
+    #[error("{}:{line}: {problem}; write {{\"question\": \"…\", \"expect\": [\"…\"]}} on each line", path.display())]
+    Question {
+        /// The file.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
     /// A file that cannot be imported.
     #[error(transparent)]
     Transfer(TransferError),
@@ -103,6 +113,7 @@ impl MemoriesError {
             | Self::NothingToChange
             | Self::NothingToForget
             | Self::When(_)
+            | Self::Question { .. }
             | Self::Transfer(_)
             | Self::File { .. }
             | Self::Memory(_)

@@ -6,6 +6,7 @@
 mod asking;
 mod condition;
 mod error;
+mod evaluating;
 mod forgetting;
 mod moving;
 mod remembering;
@@ -21,6 +22,7 @@ use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
 
 pub use asking::Filters;
 pub use error::MemoriesError;
+pub use evaluating::{Evaluation, Missed, Question, questions};
 pub use forgetting::{Forgetting, Receipt, receipt_lines};
 pub use remembering::{Correcting, Remembering};
 

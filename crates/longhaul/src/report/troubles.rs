@@ -211,10 +211,12 @@ fn mode(mode: &Value) -> String {
 
 fn hit(data: &Value) -> Hit {
     let parts = data["explain"].as_object().into_iter().flatten();
+    // A part is a number, or has one that says what it does to the score.
+    let weighs = |value: &Value| value.as_f64().or(value["contribution"].as_f64()).or(value["factor"].as_f64());
     Hit {
         score: data["score"].as_f64().unwrap_or_default(),
         kind: string(data, "kind"),
         content: string(data, "content"),
-        explain: parts.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect(),
+        explain: parts.filter_map(|(name, value)| Some((name.clone(), weighs(value)?))).collect(),
     }
 }

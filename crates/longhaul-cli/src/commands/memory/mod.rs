@@ -3,6 +3,7 @@
 
 mod add;
 mod edit;
+mod eval;
 mod filters;
 mod forget;
 mod get;
@@ -61,6 +62,7 @@ enum MemoryCommand {
     Export(transfer::Export),
     Import(Box<transfer::Import>),
     Index(index::Index),
+    Eval(eval::Eval),
     Grants(grants::GrantsArgs),
 }
 
@@ -80,6 +82,7 @@ pub(crate) fn run(global: &Global, args: &MemoryArgs) -> anyhow::Result<Exit> {
             MemoryCommand::Export(command) => transfer::export(global, command).await,
             MemoryCommand::Import(command) => transfer::import(global, command).await,
             MemoryCommand::Index(command) => index::run(global, command).await,
+            MemoryCommand::Eval(command) => eval::run(global, command).await,
             MemoryCommand::Grants(command) => grants::run(global, command).await,
         }
     };
