@@ -38,3 +38,8 @@ fn remember_and_recall_does_what_the_manual_shows() {
 fn facts_over_time_does_what_the_manual_shows() {
     shown_in_the_manual("facts_over_time");
 }
+
+#[test]
+fn user_memory_does_what_the_manual_shows() {
+    shown_in_the_manual("user_memory");
+}

@@ -16,7 +16,8 @@ use std::{path::Path, sync::Arc};
 use longhaul_core::{Ambient, MemoryId, Scope, TenantId, TimeMs, UserId};
 use longhaul_knowledge::Knowledge;
 use longhaul_memory::{
-    Edit, Embedder, Grantee, Indexed, Item, Memory, Namespace, Page, PartitionInfo, Query, Recall, Stats, when::Zone,
+    Edit, Embedder, Grantee, Indexed, Item, Memory, Namespace, Page, PartitionInfo, Query, Recall, Stats,
+    user::UserMemory, when::Zone,
 };
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
 
@@ -119,6 +120,12 @@ impl Memories {
     #[must_use]
     pub fn embedder(&self) -> Option<&str> {
         self.embedder.as_deref()
+    }
+
+    /// What is known of the user, and what is proposed.
+    #[must_use]
+    pub fn user(&self) -> UserMemory {
+        UserMemory::new(self.memory.clone())
     }
 
     /// Why texts are not embedded, where the model was wanted and is not installed.

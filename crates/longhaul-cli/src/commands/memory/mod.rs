@@ -16,6 +16,7 @@ mod search;
 mod show;
 mod stats;
 mod transfer;
+mod user;
 
 use clap::{Args, Subcommand};
 
@@ -64,6 +65,7 @@ enum MemoryCommand {
     Index(index::Index),
     Eval(eval::Eval),
     Grants(grants::GrantsArgs),
+    User(user::UserArgs),
 }
 
 /// Runs the command.
@@ -84,6 +86,7 @@ pub(crate) fn run(global: &Global, args: &MemoryArgs) -> anyhow::Result<Exit> {
             MemoryCommand::Index(command) => index::run(global, command).await,
             MemoryCommand::Eval(command) => eval::run(global, command).await,
             MemoryCommand::Grants(command) => grants::run(global, command).await,
+            MemoryCommand::User(command) => user::run(global, command).await,
         }
     };
     super::work::runtime()?.block_on(work)
