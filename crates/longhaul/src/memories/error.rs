@@ -49,6 +49,9 @@ pub enum MemoriesError {
     /// Something that changes nothing.
     #[error("nothing to change was named; `longhaul memory edit --help` lists what can be")]
     NothingToChange,
+    /// No rule says what becomes cold.
+    #[error("no rule says what becomes cold: set memory.cold_unused_days, or name --unused-days")]
+    NoRules,
     /// What should be forgotten was not said.
     #[error("say what to forget: ids, --query, --subject, --thread, --collection, --tag, --since or --until")]
     NothingToForget,
@@ -112,6 +115,7 @@ impl MemoriesError {
             | Self::HalfAFact
             | Self::NothingToChange
             | Self::NothingToForget
+            | Self::NoRules
             | Self::When(_)
             | Self::Question { .. }
             | Self::Transfer(_)

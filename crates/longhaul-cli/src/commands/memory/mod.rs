@@ -15,6 +15,7 @@ pub(super) mod place;
 mod search;
 mod show;
 mod stats;
+mod tiers;
 mod transfer;
 mod user;
 
@@ -59,6 +60,8 @@ enum MemoryCommand {
     Forget(Box<forget::Forget>),
     Pin(pin::Pin),
     Unpin(pin::Unpin),
+    Tiers(tiers::TiersArgs),
+    Compact(tiers::Compact),
     Stats(stats::Stats),
     Export(transfer::Export),
     Import(Box<transfer::Import>),
@@ -80,6 +83,8 @@ pub(crate) fn run(global: &Global, args: &MemoryArgs) -> anyhow::Result<Exit> {
             MemoryCommand::Forget(command) => forget::run(global, command).await,
             MemoryCommand::Pin(command) => pin::pin(global, command).await,
             MemoryCommand::Unpin(command) => pin::unpin(global, command).await,
+            MemoryCommand::Tiers(command) => tiers::run(global, command).await,
+            MemoryCommand::Compact(command) => tiers::compact(global, command).await,
             MemoryCommand::Stats(command) => stats::run(global, command).await,
             MemoryCommand::Export(command) => transfer::export(global, command).await,
             MemoryCommand::Import(command) => transfer::import(global, command).await,
