@@ -266,6 +266,48 @@ fn with_the_model_a_memory_is_found_by_its_meaning() {
 }
 
 #[test]
+fn a_fact_replaces_an_older_one_and_both_times_can_be_asked_for() {
+    let account = Account::new();
+    let fact = |text: &str, since: &str| {
+        account.remember(&[text, "--subject", "ada", "--attribute", "home town", "--valid-from", since])
+    };
+    fact("Ada lives in Lyon", "2019");
+    fact("Ada lives in Porto", "2024-05");
+    let asked = |args: &[&str]| account.found(&[&["where does Ada live"], args].concat());
+    assert_eq!(asked(&[]), ["Ada lives in Porto"]);
+    assert_eq!(asked(&["--as-of", "2020"]), ["Ada lives in Lyon"]);
+    assert_eq!(asked(&["--history"]).len(), 2);
+    assert!(asked(&["--known-at", "2020"]).is_empty());
+    let shown = account.memory(&["search", "where does Ada live", "--history"]);
+    assert!(shown.contains("superseded"), "{shown}");
+    assert!(account.memory(&["forget", "--subject", "ada", "--yes"]).contains("2 memories erased for good"));
+}
+
+#[test]
+fn cold_memories_are_found_exported_and_erased_like_others() {
+    let account = Account::new();
+    account.remember(&["the printer jams"]);
+    account.remember(&["the printer's contract ends in May", "--pin"]);
+    assert!(account.memory(&["tiers"]).contains("nothing becomes cold by itself"));
+    account.refused(&["tiers", "move"], "no rule says what becomes cold");
+    let moved = account.memory_json(&["tiers", "move", "--unused-days", "0"]);
+    assert_eq!(moved["memories"], json!(1), "{moved}");
+    let found = account.memory(&["search", "printer"]);
+    assert!(found.contains("cold") && found.contains("the printer jams") && found.contains("contract"), "{found}");
+    assert_eq!(account.found(&["printer", "--tier", "hot"]), ["the printer's contract ends in May"]);
+    account.memory(&["export", "all.jsonl"]);
+    let exported = std::fs::read_to_string(account.path("all.jsonl")).unwrap();
+    assert_eq!(exported.lines().count(), 3, "{exported}");
+    let erased = account.memory(&["forget", "--query", "printer", "--yes"]);
+    for part in ["2 memories erased for good", "erasure_", "1 rows", "1 cold rows", "not covered: backups"] {
+        assert!(erased.contains(part), "{part} is missing from {erased}");
+    }
+    assert!(account.found(&["printer"]).is_empty());
+    account.memory(&["compact"]);
+    account.memory(&["tiers", "tend"]);
+}
+
+#[test]
 fn a_person_sees_and_changes_what_is_known_of_them() {
     let account = Account::new();
     assert!(account.memory(&["user"]).contains("nothing is known yet"));

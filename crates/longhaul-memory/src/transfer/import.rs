@@ -369,7 +369,14 @@ fn restore(
     )?;
     // A fact from elsewhere is new here and meets what is believed; one of an export brings what became of it.
     if let Some(fact) = fact.filter(|_| ready.is_new) {
-        life::facts::settle(tx, id, numbers.seq, &item.id, fact, ready.prepared.memory.happened_at.unwrap_or(tx.now()))?;
+        life::facts::settle(
+            tx,
+            id,
+            numbers.seq,
+            &item.id,
+            fact,
+            ready.prepared.memory.happened_at.unwrap_or(tx.now()),
+        )?;
     }
     for (embedder, stored) in &ready.vectors {
         let (numbers_of, _) = stored.as_chunks::<4>();

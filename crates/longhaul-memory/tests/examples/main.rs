@@ -43,3 +43,8 @@ fn facts_over_time_does_what_the_manual_shows() {
 fn user_memory_does_what_the_manual_shows() {
     shown_in_the_manual("user_memory");
 }
+
+#[test]
+fn tiers_does_what_the_manual_shows() {
+    shown_in_the_manual("tiers");
+}

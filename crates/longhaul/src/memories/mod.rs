@@ -17,8 +17,8 @@ use std::{path::Path, sync::Arc};
 use longhaul_core::{Ambient, MemoryId, Scope, TenantId, TimeMs, UserId};
 use longhaul_knowledge::Knowledge;
 use longhaul_memory::{
-    Compacted, Edit, Embedder, Grantee, Indexed, Item, Memory, Moved, Namespace, Page, PartitionInfo, Query, Recall, Stats,
-    Tended, TierRules,
+    Compacted, Edit, Embedder, Grantee, Indexed, Item, Memory, Moved, Namespace, Page, PartitionInfo, Query, Recall,
+    Stats, Tended, TierRules,
     user::{ReviewPolicy, UserMemory},
     when::Zone,
 };

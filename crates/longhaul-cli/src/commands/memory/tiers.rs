@@ -74,7 +74,11 @@ pub(super) async fn run(global: &Global, args: &TiersArgs) -> anyhow::Result<Exi
                     let days = |days: Option<u32>, what: &str| days.map(|days| format!("{what} for {days} days"));
                     let parts = [days(rules.unused_days, "not used"), days(rules.unseen_days, "in no result")];
                     let parts: Vec<String> = parts.into_iter().flatten().collect();
-                    format!("cold becomes what was {}; the newest {} stay", parts.join(" or "), thousands(rules.keep_newest.into()))
+                    format!(
+                        "cold becomes what was {}; the newest {} stay",
+                        parts.join(" or "),
+                        thousands(rules.keep_newest.into())
+                    )
                 }
             };
             print_line(&said)?;
@@ -104,7 +108,12 @@ fn tell_moved(global: &Global, moved: &Moved) -> anyhow::Result<Exit> {
         return Ok(exit);
     }
     let style = global.style();
-    let facts = format!("{} memories became cold, in {} segments of {} bytes", thousands(moved.memories), moved.segments, thousands(moved.bytes));
+    let facts = format!(
+        "{} memories became cold, in {} segments of {} bytes",
+        thousands(moved.memories),
+        moved.segments,
+        thousands(moved.bytes)
+    );
     print_line(&format!("{} {facts}", style.glyph(Glyph::Pass)))?;
     if let Some(why) = &moved.stopped {
         print_line(&format!("{} {}", style.glyph(Glyph::Fail), style.fit_after(2, &format!("stopped: {why}"))))?;
@@ -119,7 +128,10 @@ fn tell_tended(global: &Global, tended: &Tended) -> anyhow::Result<Exit> {
         return Ok(exit);
     }
     let style = global.style();
-    let facts = format!("{} segments rewritten, {} objects deleted, {} to be done", tended.rewritten, tended.deleted, tended.pending);
+    let facts = format!(
+        "{} segments rewritten, {} objects deleted, {} to be done",
+        tended.rewritten, tended.deleted, tended.pending
+    );
     print_line(&format!("{} {facts}", style.glyph(Glyph::Pass)))?;
     if let Some(why) = &tended.stopped {
         print_line(&format!("{} {}", style.glyph(Glyph::Fail), style.fit_after(2, why)))?;
@@ -141,7 +153,11 @@ pub(super) async fn compact(global: &Global, command: &Compact) -> anyhow::Resul
     }
     let style = global.style();
     let glyph = style.glyph(if done.is_complete { Glyph::Pass } else { Glyph::Notice });
-    print_line(&format!("{glyph} {} bytes before, {} after", thousands(done.bytes_before), thousands(done.bytes_after)))?;
+    print_line(&format!(
+        "{glyph} {} bytes before, {} after",
+        thousands(done.bytes_before),
+        thousands(done.bytes_after)
+    ))?;
     for pending in &done.pending {
         print_line(&format!("  {}", style.fit_after(2, pending)))?;
     }
