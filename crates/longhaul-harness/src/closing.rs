@@ -238,13 +238,19 @@ fn memories_of(s: &Sitting<'_>, closing: &Closing) -> Result<Vec<Prepared>, Memo
         }
         SessionResult::HandedOver { feature: None, .. } => ("planning".to_owned(), "not finished"),
     };
+    let feature = match &closing.result {
+        SessionResult::Verified(_, feature, _) | SessionResult::HandedOver { feature: Some(feature), .. } => {
+            Some(feature.id())
+        }
+        SessionResult::Planned(_) | SessionResult::HandedOver { feature: None, .. } => None,
+    };
     let progress = format!("Session {}: {about} | {status} | {}", s.session, entry.summary);
     let progress: String = progress.chars().take(MEMORY_CHARS_MAX).collect();
-    let mut memories = vec![s.new_memory(Kind::Progress, Source::Harness, progress)?];
+    let mut memories = vec![s.new_memory(Kind::Progress, Source::Harness, feature, progress)?];
     if !matches!(closing.result, SessionResult::HandedOver { .. }) {
         let subject = message_of(closing, &entry);
         let subject = subject.lines().next().unwrap_or_default();
-        memories.push(s.new_memory(Kind::Commit, Source::Harness, format!("commit: {subject}"))?);
+        memories.push(s.new_memory(Kind::Commit, Source::Harness, feature, format!("commit: {subject}"))?);
     }
     Ok(memories)
 }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use longhaul_agent::{After, ToolHost, ToolTurn};
-use longhaul_core::{EventDraft, ToolCall};
+use longhaul_core::{EventDraft, FeatureId, ToolCall};
 use longhaul_durable::{NodeContext, NodeError, StepError};
 use longhaul_memory::{
     Kind, MemoryError, NewMemory, Prepared, Query, Recall, Source,
@@ -162,7 +162,7 @@ impl Host<'_> {
             Err(e) => return Ok(told(format!("error: {}", explain(&e)))),
         };
         let summary: String = content.chars().take(SUMMARY_CHARS_MAX).collect();
-        let note = match s.new_memory(kind, Source::Agent, content) {
+        let note = match s.new_memory(kind, Source::Agent, None, content) {
             Ok(note) => note,
             Err(e) => return Ok(told(format!("error: {}", explain(&e)))),
         };
@@ -227,9 +227,19 @@ impl Host<'_> {
 
 impl Sitting<'_> {
     /// A memory of this project, checked and ready to be written.
-    pub(crate) fn new_memory(&self, kind: Kind, source: Source, content: String) -> Result<Prepared, MemoryError> {
+    pub(crate) fn new_memory(
+        &self,
+        kind: Kind,
+        source: Source,
+        feature: Option<&FeatureId>,
+        content: String,
+    ) -> Result<Prepared, MemoryError> {
+        let task = self.owner().task;
         let mut memory = NewMemory::new("project_history", kind, source, content);
-        memory.task = Some(self.owner().task);
+        // The project's history is one thread: what was remembered before and after is context.
+        memory.thread = Some(task.to_string());
+        memory.task = Some(task);
+        memory.tags.extend(feature.map(ToString::to_string));
         memory.meta.insert("session".to_owned(), json!(self.session));
         memory.prepare()
     }
@@ -262,6 +272,7 @@ pub(crate) fn recalled_events(query: String) -> impl FnOnce(&Recall) -> Vec<Even
             "memory.recalled",
             json!({
                 "query": query, "mode": recall.mode, "considered": recall.considered,
+                "unembedded": recall.unembedded, "notes": recall.notes,
                 "elapsed_us": recall.elapsed_us, "embedded_us": recall.embedded_us, "hits": hits,
             }),
         )]

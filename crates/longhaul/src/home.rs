@@ -18,6 +18,7 @@ use tokio::sync::broadcast;
 
 use crate::{
     LonghaulError,
+    memories::wiring,
     settings::{SandboxNetwork, Settings},
 };
 
@@ -121,7 +122,7 @@ impl Longhaul {
         Arc::new(Harness {
             store: self.store.clone(),
             ambient: self.ambient.clone(),
-            memory: Memory::new(self.store.clone(), embedder),
+            memory: self.memory(embedder),
             workspace: Workspace::new(self.store.clone(), self.ambient.clone()),
             model,
             browser: SharedBrowser::new(self.browser_settings()),
@@ -144,6 +145,16 @@ impl Longhaul {
             work_dir: self.work_dir(),
             settings: self.harness_settings(),
         })
+    }
+
+    /// The memory of the harness, as the settings want it.
+    fn memory(&self, embedder: Option<Arc<dyn Embedder>>) -> Memory {
+        let memory = Memory::new(self.store.clone(), embedder);
+        if let Err(error) = wiring::configure(&memory, &self.settings.memory) {
+            // Hot memories are found without it; `longhaul memory tiers` says what is wrong.
+            tracing::warn!(%error, "the cold tier of memory cannot be used");
+        }
+        memory
     }
 
     fn work_dir(&self) -> PathBuf {

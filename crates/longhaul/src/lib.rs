@@ -54,7 +54,8 @@ pub use longhaul_tools as tools;
 pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
 pub use mcp::{McpHttp, ToolOptions, memory_tools, serve_mcp};
 pub use memories::{
-    Correcting, Filters, Forgetting, Memories, MemoriesError, MemoriesPlace, Receipt, Remembering, receipt_lines,
+    Correcting, Evaluation, Filters, Forgetting, Memories, MemoriesError, MemoriesPlace, Missed, Question, Remembering,
+    questions, receipt_lines,
 };
 pub use operate::{
     Answered, Cancelled, Decision, Explanation, Fact, Line, OpenWait, OperateError, Operator, Retried, StorePlace,

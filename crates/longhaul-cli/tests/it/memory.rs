@@ -266,15 +266,101 @@ fn with_the_model_a_memory_is_found_by_its_meaning() {
 }
 
 #[test]
+fn a_fact_replaces_an_older_one_and_both_times_can_be_asked_for() {
+    let account = Account::new();
+    let fact = |text: &str, since: &str| {
+        account.remember(&[text, "--subject", "ada", "--attribute", "home town", "--valid-from", since])
+    };
+    fact("Ada lives in Lyon", "2019");
+    fact("Ada lives in Porto", "2024-05");
+    let asked = |args: &[&str]| account.found(&[&["where does Ada live"], args].concat());
+    assert_eq!(asked(&[]), ["Ada lives in Porto"]);
+    assert_eq!(asked(&["--as-of", "2020"]), ["Ada lives in Lyon"]);
+    assert_eq!(asked(&["--history"]).len(), 2);
+    assert!(asked(&["--known-at", "2020"]).is_empty());
+    let shown = account.memory(&["search", "where does Ada live", "--history"]);
+    assert!(shown.contains("superseded"), "{shown}");
+    assert!(account.memory(&["forget", "--subject", "ada", "--yes"]).contains("2 memories erased for good"));
+}
+
+#[test]
+fn cold_memories_are_found_exported_and_erased_like_others() {
+    let account = Account::new();
+    account.remember(&["the printer jams"]);
+    account.remember(&["the printer's contract ends in May", "--pin"]);
+    assert!(account.memory(&["tiers"]).contains("nothing becomes cold by itself"));
+    account.refused(&["tiers", "move"], "no rule says what becomes cold");
+    let moved = account.memory_json(&["tiers", "move", "--unused-days", "0"]);
+    assert_eq!(moved["memories"], json!(1), "{moved}");
+    let found = account.memory(&["search", "printer"]);
+    assert!(found.contains("cold") && found.contains("the printer jams") && found.contains("contract"), "{found}");
+    assert_eq!(account.found(&["printer", "--tier", "hot"]), ["the printer's contract ends in May"]);
+    account.memory(&["export", "all.jsonl"]);
+    let exported = std::fs::read_to_string(account.path("all.jsonl")).unwrap();
+    assert_eq!(exported.lines().count(), 3, "{exported}");
+    let erased = account.memory(&["forget", "--query", "printer", "--yes"]);
+    for part in ["2 memories erased for good", "erasure_", "1 rows", "1 cold rows", "not covered: backups"] {
+        assert!(erased.contains(part), "{part} is missing from {erased}");
+    }
+    assert!(account.found(&["printer"]).is_empty());
+    account.memory(&["compact"]);
+    account.memory(&["tiers", "tend"]);
+}
+
+#[test]
+fn a_person_sees_and_changes_what_is_known_of_them() {
+    let account = Account::new();
+    assert!(account.memory(&["user"]).contains("nothing is known yet"));
+    account.memory(&["user", "add", "Prefers short answers"]);
+    account.memory(&["user", "add", "Lives in Lyon"]);
+    let known = account.memory(&["user"]);
+    assert!(known.contains("Prefers short answers") && known.contains("Lives in Lyon"), "{known}");
+    account.memory(&["user", "replace", "short answers", "Prefers short answers with an example"]);
+    let versions = account.memory(&["user", "history"]);
+    assert!(versions.contains("Prefers short answers -> Prefers short answers with an example"), "{versions}");
+    account.memory(&["user", "restore", "2"]);
+    let known = account.memory_json(&["user"]);
+    assert_eq!(known["entries"].as_array().unwrap().len(), 2, "{known}");
+    assert!(known["rendered"].as_str().unwrap().contains("Lives in Lyon"), "{known}");
+    assert!(!known["rendered"].as_str().unwrap().contains("with an example"), "{known}");
+    assert_eq!(account.memory(&["user", "proposals"]), "nothing waits\n");
+    account.memory(&["user", "switch", "--implicit", "off"]);
+    assert!(account.memory(&["user"]).contains("nothing is gathered from conversations"));
+    account.refused(&["user", "remove", "no such words"], "no such words");
+    account.refused(&["user", "accept", "prop_none"], "prop_none");
+    account.refused(&["user", "restore", "99"], "99");
+}
+
+#[test]
+fn an_evaluation_says_how_well_questions_are_answered() {
+    let account = Account::new();
+    account.remember(&["Ada prefers tea"]);
+    account.remember(&["The staging server is called moss"]);
+    account.write(
+        "questions.jsonl",
+        "{\"question\": \"what does Ada prefer\", \"expect\": [\"prefers tea\"]}\n\n\
+         {\"question\": \"staging server\", \"expect\": [\"moss\", \"nowhere written\"]}\n",
+    );
+    let done = account.memory_json(&["eval", "questions.jsonl"]);
+    assert_eq!((&done["recall"]["1"], &done["mean_reciprocal_rank"]), (&json!(0.75), &json!(1.0)), "{done}");
+    let told = account.memory(&["eval", "questions.jsonl"]);
+    assert!(told.contains("R@10 75.0") && told.contains("line 3: staging server"), "{told}");
+    assert!(told.contains("not found: nowhere written"), "{told}");
+    account.write("wrong.jsonl", "{\"question\": \"x\"}\n");
+    account.refused(&["eval", "wrong.jsonl"], "wrong.jsonl:1: missing field `expect`");
+    account.refused(&["eval", "missing.jsonl"], "cannot read missing.jsonl");
+}
+
+#[test]
 fn every_command_explains_itself() {
     let account = Account::new();
     let help = account.run(&["memory", "--help"]);
     for part in ["add", "search", "forget", "export", "Examples:", "Times:", "先週", "docs/memory.md"] {
         assert!(help.out.contains(part), "{part} is missing from:\n{}", help.out);
     }
-    for command in
-        ["add", "search", "get", "list", "edit", "forget", "pin", "stats", "export", "import", "index", "grants"]
-    {
+    for command in [
+        "add", "search", "get", "list", "edit", "forget", "pin", "stats", "export", "import", "index", "eval", "grants",
+    ] {
         let help = account.run(&["memory", command, "--help"]);
         assert_eq!((help.code, help.err.as_str()), (Some(0), ""), "{command}");
         let widest = help.out.lines().max_by_key(|line| line.chars().count()).unwrap();

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use longhaul_core::Scope;
+use longhaul_core::{MemoryId, Scope};
 use longhaul_store::{ReadTx, values};
 
 use super::{
@@ -63,17 +63,24 @@ impl Memory {
         for namespace in self.exported_namespaces(scope, &options.namespaces).await? {
             done.namespaces += 1;
             let mut after = 0;
-            loop {
-                let page = self.export_page(scope, &namespace, after, options.with_vectors).await?;
-                for (seq, record) in &page {
-                    put(out, record, &mut done)?;
-                    done.memories += 1;
-                    done.vectors += record.vectors.len() as u64;
-                    after = *seq;
-                }
-                progress(done);
-                if page.len() < PAGE {
-                    break;
+            // Hot, cold, and hot again: what warms up meanwhile has a new number, what cools down is met in the cold.
+            for cold in [false, true, false] {
+                let mut place = (String::new(), -1);
+                loop {
+                    let (page, more) = if cold {
+                        self.export_cold(scope, &namespace, &mut place).await?
+                    } else {
+                        self.export_hot(scope, &namespace, &mut after, options.with_vectors).await?
+                    };
+                    for record in &page {
+                        put(out, record, &mut done)?;
+                        done.memories += 1;
+                        done.vectors += record.vectors.len() as u64;
+                    }
+                    progress(done);
+                    if !more {
+                        break;
+                    }
                 }
             }
         }
@@ -100,15 +107,48 @@ impl Memory {
         self.shared.store.read(check).await
     }
 
-    /// The next memories of a namespace after a number, with these.
-    async fn export_page(
+    /// The next cold memories of a namespace after a place in its segments, and whether there may be more. One whose segment cannot be read ends the
+    /// export: a file that lacks it would look whole.
+    async fn export_cold(
         &self,
         scope: &Scope,
         namespace: &Namespace,
-        after: i64,
+        after: &mut (String, i64),
+    ) -> Result<(Vec<Record>, bool), MemoryError> {
+        let (reader, wanted, from) = (scope.clone(), namespace.clone(), after.clone());
+        let stubs = move |read: &ReadTx<'_>| {
+            if access::open(read, &reader, &wanted, Right::Read)?.is_none() {
+                return Ok(Vec::new());
+            }
+            let sql = format!(
+                "SELECT segment, position, memory_id FROM memory_cold
+                 WHERE tenant_id = ?1 AND namespace = ?2 AND (segment > ?3 OR (segment = ?3 AND position > ?4))
+                 ORDER BY segment, position LIMIT {PAGE}"
+            );
+            let params = values![&reader.tenant, wanted.as_str(), from.0, from.1];
+            let stub = |row: &longhaul_store::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get::<MemoryId>(2)?));
+            Ok::<_, MemoryError>(read.query(&sql, &params, stub)?)
+        };
+        let stubs: Vec<(String, i64, MemoryId)> = self.shared.store.read(stubs).await?;
+        let more = stubs.len() == PAGE;
+        let mut page = Vec::with_capacity(stubs.len());
+        for (segment, position, id) in stubs {
+            *after = (segment, position);
+            // Nothing for one that has expired or moved since.
+            page.extend(self.get_cold(scope, &id).await?.map(|item| Record::of(item, Vec::new())));
+        }
+        Ok((page, more))
+    }
+
+    /// The next hot memories of a namespace after a number, and whether there may be more.
+    async fn export_hot(
+        &self,
+        scope: &Scope,
+        namespace: &Namespace,
+        after: &mut i64,
         with_vectors: bool,
-    ) -> Result<Vec<(i64, Record)>, MemoryError> {
-        let (scope, namespace) = (scope.clone(), namespace.clone());
+    ) -> Result<(Vec<Record>, bool), MemoryError> {
+        let (scope, namespace, from) = (scope.clone(), namespace.clone(), *after);
         let page = move |read: &ReadTx<'_>| {
             // A right that was taken back ends the export.
             if access::open(read, &scope, &namespace, Right::Read)?.is_none() {
@@ -118,7 +158,7 @@ impl Memory {
                 "SELECT {COLUMNS}, seq FROM memories WHERE tenant_id = ?1 AND namespace = ?2 AND seq > ?3
                  AND (expires_at IS NULL OR expires_at > ?4) ORDER BY seq LIMIT {PAGE}"
             );
-            let params = values![&scope.tenant, namespace.as_str(), after, read.now()];
+            let params = values![&scope.tenant, namespace.as_str(), from, read.now()];
             let seq = COLUMNS.split(',').count();
             let items = read.query(&sql, &params, |row| Ok((row.get::<i64>(seq)?, rows::item(row)?)))?;
             let mut page = Vec::with_capacity(items.len());
@@ -135,7 +175,10 @@ impl Memory {
             }
             Ok::<_, MemoryError>(page)
         };
-        self.shared.store.read(page).await
+        let page = self.shared.store.read(page).await?;
+        *after = page.last().map_or(*after, |(seq, _)| *seq);
+        let more = page.len() == PAGE;
+        Ok((page.into_iter().map(|(_, record)| record).collect(), more))
     }
 }
 

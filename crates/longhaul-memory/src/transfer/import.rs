@@ -14,9 +14,9 @@ use super::{
     record::{FORMAT, Record, VERSION, VectorRecord},
 };
 use crate::{
-    Item, Kind, Memory, MemoryError, Namespace, NewMemory, Prepared, Source,
+    Fact, Item, Kind, Memory, MemoryError, Namespace, NewMemory, Prepared, Source,
     access::{self, Numbers, Right},
-    keyword,
+    keyword, life,
     namespace::PartitionId,
     rows,
 };
@@ -103,6 +103,8 @@ struct Ready {
     item: Item,
     prepared: Prepared,
     vectors: Vec<(String, Vec<u8>)>,
+    /// It is not from an export of ours.
+    is_new: bool,
 }
 
 impl Memory {
@@ -138,7 +140,7 @@ impl Memory {
             for (position, entry) in page.drain(..) {
                 match understood(entry, &defaults, options)? {
                     Understood::Header => continue,
-                    Understood::Memory(memory) => match ready(position, *memory) {
+                    Understood::Memory { read, is_new } => match ready(position, *read, is_new) {
                         Ok(ready) => batch.push(ready),
                         Err(problem) => done.refuse(position, problem),
                     },
@@ -193,7 +195,7 @@ impl Memory {
 /// An entry and what was made of it.
 enum Understood {
     Header,
-    Memory(Box<(Item, Vec<VectorRecord>)>),
+    Memory { read: Box<(Item, Vec<VectorRecord>)>, is_new: bool },
     Nothing(String),
 }
 
@@ -234,11 +236,11 @@ fn understood(
         item.superseded_by = item.superseded_by.as_ref().map(|by| new(by, &item));
         item.id = new(&item.id, &item);
     }
-    Ok(Understood::Memory(Box::new((item, vectors))))
+    Ok(Understood::Memory { read: Box::new((item, vectors)), is_new: !own })
 }
 
 /// Passes a memory through the checks of every memory.
-fn ready(position: Position, (item, vectors): (Item, Vec<VectorRecord>)) -> Result<Ready, String> {
+fn ready(position: Position, (item, vectors): (Item, Vec<VectorRecord>), is_new: bool) -> Result<Ready, String> {
     let memory = NewMemory {
         namespace: item.namespace.clone(),
         tags: item.tags.clone(),
@@ -249,14 +251,19 @@ fn ready(position: Position, (item, vectors): (Item, Vec<VectorRecord>)) -> Resu
         thread: item.thread.clone(),
         happened_at: (item.happened_at.0 != 0).then_some(item.happened_at),
         expires_at: item.expires_at,
-        fact: item.fact.clone(),
+        fact: item.fact.as_ref().map(|fact| checked_fact(fact, item.superseded_at.is_some())),
         index: item.index,
         ..NewMemory::new(&item.collection, item.kind, item.source, item.content.clone())
     };
     let prepared = memory.prepare().map_err(|error| format!("cannot be taken: {error}"))?;
     let stored = |record: VectorRecord| Ok((record.embedder.clone(), record.stored()?));
     let vectors = vectors.into_iter().map(stored).collect::<Result<_, String>>()?;
-    Ok(Ready { position, item, prepared, vectors })
+    Ok(Ready { position, item, prepared, vectors, is_new })
+}
+
+/// A fact as it is checked: one that was superseded may have been closed where it began, which no new fact may be.
+fn checked_fact(fact: &Fact, superseded: bool) -> Fact {
+    if superseded { Fact { valid_from: None, valid_to: None, ..fact.clone() } } else { fact.clone() }
 }
 
 /// Writes the memories of one namespace that are not there yet.
@@ -315,7 +322,14 @@ enum Existing {
 }
 
 fn existing(tx: &Tx<'_>, scope: &Scope, item: &Item) -> Result<Existing, StoreError> {
-    let Some(found) = rows::find(tx, &scope.tenant, &item.id)? else { return Ok(Existing::None) };
+    let Some(found) = rows::find(tx, &scope.tenant, &item.id)? else {
+        // Its text is in the cold place, which no transaction waits for.
+        return Ok(match life::place_of(tx, &scope.tenant, &item.id)? {
+            None => Existing::None,
+            Some(place) if place.namespace == item.namespace => Existing::Same,
+            Some(_) => Existing::Elsewhere,
+        });
+    };
     if found.id.namespace != item.namespace {
         return Ok(Existing::Elsewhere);
     }
@@ -338,8 +352,9 @@ fn restore(
     let item = &ready.item;
     rows::insert(tx, id, user, numbers, &item.id, &ready.prepared)?;
     let created = if item.created_at == TimeMs(0) { tx.now() } else { item.created_at };
+    let fact = item.fact.as_ref();
     tx.execute(
-        "UPDATE memories SET created_at = ?4, superseded_by = ?5, superseded_at = ?6
+        "UPDATE memories SET created_at = ?4, superseded_by = ?5, superseded_at = ?6, valid_from = ?7, valid_to = ?8
          WHERE tenant_id = ?1 AND namespace = ?2 AND seq = ?3",
         &values![
             &id.tenant,
@@ -347,9 +362,22 @@ fn restore(
             numbers.seq,
             created,
             item.superseded_by.as_ref(),
-            item.superseded_at
+            item.superseded_at,
+            fact.and_then(|fact| fact.valid_from),
+            fact.and_then(|fact| fact.valid_to)
         ],
     )?;
+    // A fact from elsewhere is new here and meets what is believed; one of an export brings what became of it.
+    if let Some(fact) = fact.filter(|_| ready.is_new) {
+        life::facts::settle(
+            tx,
+            id,
+            numbers.seq,
+            &item.id,
+            fact,
+            ready.prepared.memory.happened_at.unwrap_or(tx.now()),
+        )?;
+    }
     for (embedder, stored) in &ready.vectors {
         let (numbers_of, _) = stored.as_chunks::<4>();
         let vector: Vec<f32> = numbers_of.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();

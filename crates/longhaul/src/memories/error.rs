@@ -49,12 +49,25 @@ pub enum MemoriesError {
     /// Something that changes nothing.
     #[error("nothing to change was named; `longhaul memory edit --help` lists what can be")]
     NothingToChange,
+    /// No rule says what becomes cold.
+    #[error("no rule says what becomes cold: set memory.cold_unused_days, or name --unused-days")]
+    NoRules,
     /// What should be forgotten was not said.
     #[error("say what to forget: ids, --query, --subject, --thread, --collection, --tag, --since or --until")]
     NothingToForget,
     /// A time that is none.
     #[error(transparent)]
     When(#[from] WhenError),
+    /// A question for an evaluation that is none.
+    #[error("{}:{line}: {problem}; write {{\"question\": \"…\", \"expect\": [\"…\"]}} on each line", path.display())]
+    Question {
+        /// The file.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
     /// A file that cannot be imported.
     #[error(transparent)]
     Transfer(TransferError),
@@ -102,7 +115,9 @@ impl MemoriesError {
             | Self::HalfAFact
             | Self::NothingToChange
             | Self::NothingToForget
+            | Self::NoRules
             | Self::When(_)
+            | Self::Question { .. }
             | Self::Transfer(_)
             | Self::File { .. }
             | Self::Memory(_)

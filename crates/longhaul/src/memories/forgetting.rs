@@ -1,9 +1,7 @@
 //! Forgetting as a person asks for it: what would go is found first, then erased by id.
 
-use longhaul_core::{MemoryId, TimeMs, UserId};
-use longhaul_memory::{Item, MemoryError, when::Zone};
-use longhaul_store::Tx;
-use serde::Serialize;
+use longhaul_core::MemoryId;
+use longhaul_memory::{Forget, Item, Receipt, when::Zone};
 
 use super::{Filters, Memories, MemoriesError};
 
@@ -28,46 +26,41 @@ pub enum Forgetting {
     },
 }
 
-/// What was erased.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Receipt {
-    /// These, with their keywords and vectors.
-    pub erased: Vec<MemoryId>,
-    /// When.
-    pub at: TimeMs,
-    /// By whom.
-    pub by: UserId,
-    /// Why.
-    pub reason: String,
-}
-
 /// A receipt for people.
 #[must_use]
 pub fn receipt_lines(receipt: &Receipt, zone: &Zone) -> Vec<String> {
-    let many = receipt.erased.len();
-    let erased = format!(
-        "{many} {} erased for good at {}",
-        if many == 1 { "memory" } else { "memories" },
-        zone.minute(receipt.at)
-    );
-    vec![erased]
+    let many = receipt.memories;
+    let noun = if many == 1 { "memory" } else { "memories" };
+    let mut lines = vec![format!("{many} {noun} erased for good at {}", zone.minute(receipt.erased_at))];
+    let erased = &receipt.erased;
+    let counts = [
+        (erased.rows, "rows"),
+        (erased.vectors, "vectors"),
+        (erased.statistics, "statistics of use"),
+        (erased.cold_rows, "cold rows"),
+        (erased.segments_rewritten, "segments written again"),
+        (erased.objects_deleted, "objects deleted"),
+        (erased.index_files, "index files"),
+        (erased.further_rows, "further rows"),
+    ];
+    let counts: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    lines.push(format!("{}: {}", receipt.id, counts.join(", ")));
+    lines.extend(receipt.pending.iter().map(|pending| format!("still to be done: {pending}")));
+    if receipt.refused > 0 {
+        lines.push(format!("{} stay: they may not be written to", receipt.refused));
+    }
+    lines.extend(receipt.not_covered.iter().map(|what| format!("not covered: {what}")));
+    lines
 }
 
 impl Memories {
-    /// Erases memories, all or none of them.
+    /// Erases memories, with everything derived from them.
     ///
     /// # Errors
-    /// [`MemoriesError::Unknown`] for one that may not be written to; those of the store.
-    pub async fn forget(&self, ids: &[MemoryId], reason: &str) -> Result<Receipt, MemoriesError> {
-        let (memory, scope, all) = (self.memory.clone(), self.scope.clone(), ids.to_vec());
-        let forget = move |tx: &mut Tx<'_>| {
-            for id in &all {
-                memory.forget(tx, &scope, id)?;
-            }
-            Ok::<_, MemoryError>(tx.now())
-        };
-        let at = self.store.write(forget).await?;
-        Ok(Receipt { erased: ids.to_vec(), at, by: self.scope.user.clone(), reason: reason.to_owned() })
+    /// Those of an erasure.
+    pub async fn forget(&self, ids: &[MemoryId]) -> Result<Receipt, MemoriesError> {
+        Ok(self.memory.erase(&self.scope, &Forget::Ids(ids.to_vec()), false).await?)
     }
 
     /// The memories that would go.
@@ -79,7 +72,7 @@ impl Memories {
             Forgetting::Ids(ids) => {
                 let mut found = Vec::with_capacity(ids.len());
                 for id in ids.iter().collect::<std::collections::BTreeSet<_>>() {
-                    found.push(self.get(id).await?);
+                    found.push(self.look(id).await?);
                 }
                 Ok(found)
             }

@@ -6,22 +6,28 @@
 mod asking;
 mod condition;
 mod error;
+mod evaluating;
 mod forgetting;
 mod moving;
 mod remembering;
+pub(crate) mod wiring;
 
 use std::{path::Path, sync::Arc};
 
 use longhaul_core::{Ambient, MemoryId, Scope, TenantId, TimeMs, UserId};
 use longhaul_knowledge::Knowledge;
 use longhaul_memory::{
-    Edit, Embedder, Grantee, Indexed, Item, Memory, Namespace, Page, PartitionInfo, Query, Recall, Stats, when::Zone,
+    Compacted, Edit, Embedder, Grantee, Indexed, Item, Memory, Moved, Namespace, Page, PartitionInfo, Query, Recall,
+    Stats, Tended, TierRules,
+    user::{ReviewPolicy, UserMemory},
+    when::Zone,
 };
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
 
 pub use asking::Filters;
 pub use error::MemoriesError;
-pub use forgetting::{Forgetting, Receipt, receipt_lines};
+pub use evaluating::{Evaluation, Missed, Question, questions};
+pub use forgetting::{Forgetting, receipt_lines};
 pub use remembering::{Correcting, Remembering};
 
 use crate::settings::Settings;
@@ -46,6 +52,8 @@ pub struct Memories {
     scope: Scope,
     ambient: Ambient,
     zone: Zone,
+    rules: Option<TierRules>,
+    review: ReviewPolicy,
     /// The embedding model's id, if it is loaded.
     embedder: Option<String>,
     /// Why nothing is embedded, if nothing is.
@@ -73,8 +81,10 @@ impl Memories {
         let (embedder, no_model) = if with_model { model(settings)? } else { (None, None) };
         let id = embedder.as_ref().map(|embedder| embedder.id().to_owned());
         let memory = Memory::new(store.clone(), embedder);
+        wiring::configure(&memory, &settings.memory)?;
+        let (rules, review) = (wiring::tier_rules(&settings.memory), wiring::review_policy(&settings.memory));
         let (scope, zone) = (Scope { tenant, user }, Zone::local());
-        Ok(Self { memory, store, scope, ambient, zone, embedder: id, no_model })
+        Ok(Self { memory, store, scope, ambient, zone, rules, review, embedder: id, no_model })
     }
 
     /// The zone in which days begin and end: this machine's.
@@ -117,6 +127,12 @@ impl Memories {
     #[must_use]
     pub fn embedder(&self) -> Option<&str> {
         self.embedder.as_deref()
+    }
+
+    /// What is known of the user, and what is proposed.
+    #[must_use]
+    pub fn user(&self) -> UserMemory {
+        UserMemory::new(self.memory.clone()).reviewed_by(self.review.clone())
     }
 
     /// Why texts are not embedded, where the model was wanted and is not installed.
@@ -162,6 +178,10 @@ impl Memories {
         if let (longhaul_memory::Mode::Keyword { reason }, Some(why)) = (&mut recall.mode, &self.no_model) {
             reason.clone_from(why);
         }
+        // A process that is about to end has no background in which this would be written.
+        if let Err(error) = self.memory.flush_usage().await {
+            tracing::debug!(%error, "what was shown could not be noted");
+        }
         Ok(recall)
     }
 
@@ -170,6 +190,14 @@ impl Memories {
     /// # Errors
     /// [`MemoriesError::Unknown`]; those of the store.
     pub async fn get(&self, id: &MemoryId) -> Result<Item, MemoriesError> {
+        let item = self.look(id).await?;
+        // Asking for it by its id is using it.
+        self.memory.note_used(&self.scope, std::slice::from_ref(id)).await?;
+        Ok(item)
+    }
+
+    /// One memory, without counting as used.
+    pub(crate) async fn look(&self, id: &MemoryId) -> Result<Item, MemoriesError> {
         let found = self.memory.get(&self.scope, id).await?;
         found.ok_or_else(|| MemoriesError::Unknown { id: id.clone() })
     }
@@ -188,12 +216,12 @@ impl Memories {
     /// # Errors
     /// [`MemoriesError::Unknown`] for one that may not be written to; those of what is changed.
     pub async fn correct(&self, id: &MemoryId, correcting: &Correcting) -> Result<Item, MemoriesError> {
-        let was = self.get(id).await?;
+        let was = self.look(id).await?;
         let edit = correcting.edit(&was, self.now(), &self.zone)?;
         if !self.memory.change(&self.scope, id, edit).await? {
             return Err(MemoriesError::Unknown { id: id.clone() });
         }
-        self.get(id).await
+        self.look(id).await
     }
 
     /// Pins a memory, or lets it age again.
@@ -212,6 +240,41 @@ impl Memories {
     /// [`MemoriesError::Embed`] where the model is not installed or fails.
     pub async fn index(&self) -> Result<Indexed, MemoriesError> {
         Ok(self.memory.index_pending().await?)
+    }
+
+    /// The rules by which memories become cold, if there are any.
+    #[must_use]
+    pub fn tier_rules(&self) -> Option<&TierRules> {
+        self.rules.as_ref()
+    }
+
+    /// Moves what has become cold, by the rules that are set or by days without use.
+    ///
+    /// # Errors
+    /// Those of memory: no cold place, no access to the store.
+    pub async fn move_cold(&self, unused_days: Option<u32>) -> Result<Moved, MemoriesError> {
+        let rules = match (unused_days, &self.rules) {
+            (Some(days), _) => TierRules { unused_days: Some(days), ..TierRules::everything() },
+            (None, Some(rules)) => rules.clone(),
+            (None, None) => return Err(MemoriesError::NoRules),
+        };
+        Ok(self.memory.move_cold(&rules, self.now()).await?)
+    }
+
+    /// Rewrites and deletes what is due in the cold place.
+    ///
+    /// # Errors
+    /// Those of memory.
+    pub async fn tend_cold(&self) -> Result<Tended, MemoriesError> {
+        Ok(self.memory.tend_cold().await?)
+    }
+
+    /// Leaves no byte of what was erased.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn compact(&self) -> Result<Compacted, MemoriesError> {
+        Ok(self.memory.compact().await?)
     }
 
     /// Figures of the namespaces that the user may read: of these, or of all.

@@ -31,6 +31,10 @@ pub(crate) enum Kind {
     ModelSpec,
     /// A path (embedded memory) or `http://host:19530` (Milvus).
     MemoryUri,
+    /// A folder, or `s3://bucket/prefix`.
+    FolderOrBucket,
+    /// Days, or `never`, for kinds of memories: `note=90, fact=never`.
+    DaysByKind,
 }
 
 /// Who may set a key.
@@ -173,6 +177,54 @@ pub(crate) const KEYS: &[Key] = &[
         Some("MILVUS_URI"),
         None,
         "Where memories are indexed: a path, or nothing, for the embedded engine (its rows are in the home folder's store, so the path itself is not used). `http://host:19530` for Milvus is refused in this release.",
+    ),
+    key(
+        "memory.half_life_days",
+        Kind::DaysByKind,
+        UserOnly,
+        None,
+        Some(""),
+        "How fast memories of a kind fade: days after which half of what can fade of their weight is gone, as in `note=90, fact=never`. Default: 30 for progress and episode, 90 for commit, 180 for note and lesson, 365 for decision, never for fact and preference.",
+    ),
+    key(
+        "memory.cold",
+        Kind::FolderOrBucket,
+        UserOnly,
+        None,
+        None,
+        "Where memories go that nobody uses: a folder, or `s3://bucket/prefix` with its endpoint and keys in the usual `AWS_…` variables. Default: `cold` beside the store; for a store in PostgreSQL none.",
+    ),
+    key(
+        "memory.cold_unused_days",
+        int(0, 36_500),
+        UserOnly,
+        None,
+        None,
+        "A memory that nobody used for so many days becomes cold. Without this and the next key none does by itself.",
+    ),
+    key(
+        "memory.cold_unseen_days",
+        int(0, 36_500),
+        UserOnly,
+        None,
+        None,
+        "A memory that was in no result for so many days becomes cold.",
+    ),
+    key(
+        "memory.cold_keep_newest",
+        int(0, 1_000_000),
+        UserOnly,
+        None,
+        Some("1000"),
+        "The newest so many memories of each namespace stay hot, whatever the rules say. Pinned ones do too.",
+    ),
+    key(
+        "memory.review",
+        Kind::Choice(&["sure", "ask", "never"]),
+        UserOnly,
+        None,
+        Some("sure"),
+        "What becomes of proposals for what is known of a user: `sure` applies what the user plainly said and asks about the rest, `ask` asks about all, `never` applies none.",
     ),
     key(
         "memory.recall_count",

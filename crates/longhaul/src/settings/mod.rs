@@ -100,8 +100,32 @@ pub struct EmbeddingSettings {
 pub struct MemorySettings {
     /// As given: a path. Servers are refused in this release.
     pub uri: Option<String>,
+    /// Days after which half of what can fade of a kind's weight is gone; `None` for never. Kinds that are not named
+    /// fade as they do by default.
+    pub half_life_days: BTreeMap<longhaul_memory::Kind, Option<u32>>,
+    /// Where cold memories are kept: a folder or `s3://bucket/prefix`; `None` for beside the store.
+    pub cold: Option<String>,
+    /// Days without use after which a memory becomes cold.
+    pub cold_unused_days: Option<u32>,
+    /// Days in no result after which a memory becomes cold.
+    pub cold_unseen_days: Option<u32>,
+    /// The newest so many memories of a namespace stay hot.
+    pub cold_keep_newest: u32,
+    /// What becomes of proposals for user memory.
+    pub review: Review,
     /// How many memories a session starts with.
     pub recall_count: usize,
+}
+
+/// What becomes of proposals for what is known of a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Review {
+    /// What the user plainly said is applied, the rest waits.
+    Sure,
+    /// Everything waits for a person.
+    Ask,
+    /// Nothing is applied.
+    Never,
 }
 
 /// Which network the agent's commands see.
@@ -233,6 +257,19 @@ impl Settings {
             },
             memory: MemorySettings {
                 uri: values.text("memory.uri"),
+                half_life_days: values
+                    .text("memory.half_life_days")
+                    .and_then(|text| value::days_by_kind(&text))
+                    .unwrap_or_default(),
+                cold: values.text("memory.cold"),
+                cold_unused_days: values.optional_number("memory.cold_unused_days"),
+                cold_unseen_days: values.optional_number("memory.cold_unseen_days"),
+                cold_keep_newest: values.number("memory.cold_keep_newest"),
+                review: match values.text("memory.review").as_deref() {
+                    Some("ask") => Review::Ask,
+                    Some("never") => Review::Never,
+                    Some(_) | None => Review::Sure,
+                },
                 recall_count: values.number("memory.recall_count"),
             },
             sandbox: SandboxLimits {
@@ -359,7 +396,12 @@ impl Values {
         matches!(self.get(name), Some(Value::Bool(true)))
     }
 
-    /// A number; every key of that kind has a default, and its bounds fit the type it is read into.
+    /// A number that may be missing; its bounds fit the type it is read into.
+    fn optional_number<T: TryFrom<u64>>(&self, name: &str) -> Option<T> {
+        if let Some(Value::Integer(number)) = self.get(name) { T::try_from(*number).ok() } else { None }
+    }
+
+    /// A number; it has a default, and its bounds fit the type it is read into.
     fn number<T: TryFrom<u64> + Default>(&self, name: &str) -> T {
         debug_assert!(matches!(keys::find(name).map(|key| key.kind), Some(Kind::Integer { .. })), "{name}");
         if let Some(Value::Integer(number)) = self.get(name) {

@@ -171,6 +171,7 @@ fn the_project_may_tune_the_work_and_nothing_else() {
                 "\"loopback\"".to_owned()
             }
             Kind::ModelSpec | Kind::MemoryUri => "\"openai:x\"".to_owned(),
+            Kind::DaysByKind | Kind::FolderOrBucket => "\"note=90\"".to_owned(),
         };
         let house = house().file("app/longhaul.toml", &format!("{} = {value}\n", key.name));
         match key.who {
@@ -225,6 +226,11 @@ fn values_of_the_wrong_shape_say_what_would_do() {
     check("browser.headed", "maybe", "true or false, not `maybe`");
     check("sandbox.network", "all", "one of loopback, host, not `all`");
     check("sandbox.readonly", "../up", "a list of relative paths inside the project, not `../up`");
+    check(
+        "memory.half_life_days",
+        "thought=3",
+        "a list such as `note=90, fact=never`, of progress, commit, episode, note, lesson, decision, fact, preference, not `thought=3`",
+    );
     check("embedding.dimension", "512", "384 for all-MiniLM-L6-v2, not `512`");
     let refusal = house().flag("model.base_url", "https://name:pw@host/v1").refusal();
     assert!(refusal.contains("no user name"), "{refusal}");

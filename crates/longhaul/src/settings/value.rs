@@ -1,6 +1,9 @@
 //! From what was written to a checked value. Pure: the folder that relative paths start from is an argument.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Component, Path, PathBuf},
+};
 
 use longhaul_model::Secret;
 
@@ -73,6 +76,8 @@ pub(crate) fn check(
         Kind::Choice(words) => text(written).filter(|text| words.contains(&text.as_str())).map(Value::Text),
         Kind::ModelSpec => text(written).and_then(|text| model_spec(&text, base)).map(Value::Text),
         Kind::MemoryUri => return memory_uri(key, written, origin),
+        Kind::FolderOrBucket => text(written).map(|text| Value::Text(folder_or_bucket(text, base))),
+        Kind::DaysByKind => text(written).filter(|text| days_by_kind(text).is_some()).map(Value::Text),
     };
     value.ok_or_else(|| SettingsError::Value {
         origin: origin.clone(),
@@ -95,6 +100,11 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Choice(words) => format!("one of {}", words.join(", ")),
         Kind::ModelSpec => "openai:NAME, cassette:FILE or cassette:demo".to_owned(),
         Kind::MemoryUri => "a path or http://host:19530".to_owned(),
+        Kind::FolderOrBucket => "a folder or s3://bucket/prefix".to_owned(),
+        Kind::DaysByKind => {
+            let kinds: Vec<&str> = longhaul_memory::Kind::ALL.iter().map(|kind| kind.as_str()).collect();
+            format!("a list such as `note=90, fact=never`, of {}", kinds.join(", "))
+        }
     }
 }
 
@@ -182,6 +192,23 @@ fn memory_uri(key: &'static Key, written: Written, origin: &Origin) -> Result<Va
         });
     }
     Ok(Value::Text(uri))
+}
+
+fn folder_or_bucket(text: String, base: Base<'_>) -> String {
+    if text.contains("://") { text } else { absolute(&text, base).display().to_string() }
+}
+
+/// `note=90, fact=never`: days by kind of memory, `None` for never.
+pub(crate) fn days_by_kind(text: &str) -> Option<BTreeMap<longhaul_memory::Kind, Option<u32>>> {
+    let entry = |entry: &str| {
+        let (kind, days) = entry.split_once('=')?;
+        let days = match days.trim() {
+            "never" => None,
+            days => Some(days.parse().ok().filter(|days| (1..=36_500).contains(days))?),
+        };
+        Some((kind.trim().parse().ok()?, days))
+    };
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(entry).collect()
 }
 
 fn absolute(text: &str, base: Base<'_>) -> PathBuf {

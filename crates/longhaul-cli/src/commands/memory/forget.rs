@@ -46,9 +46,6 @@ pub(super) struct Forget {
     /// Do not ask
     #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
-    /// Why, for the receipt
-    #[arg(long, value_name = "TEXT", default_value = "asked at the terminal")]
-    reason: String,
     #[command(flatten)]
     filters: FilterFlags,
     #[command(flatten)]
@@ -81,7 +78,7 @@ pub(super) async fn run(global: &Global, command: &Forget) -> anyhow::Result<Exi
         ask(global, &memories, &doomed)?;
     }
     let ids: Vec<MemoryId> = doomed.into_iter().map(|item| item.id).collect();
-    let receipt = memories.forget(&ids, &command.reason).await?;
+    let receipt = memories.forget(&ids).await?;
     if global.json {
         print_line(&serde_json::to_string(&receipt)?)?;
         return Ok(Exit::Done);

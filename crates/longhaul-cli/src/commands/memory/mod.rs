@@ -3,6 +3,7 @@
 
 mod add;
 mod edit;
+mod eval;
 mod filters;
 mod forget;
 mod get;
@@ -14,7 +15,9 @@ pub(super) mod place;
 mod search;
 mod show;
 mod stats;
+mod tiers;
 mod transfer;
+mod user;
 
 use clap::{Args, Subcommand};
 
@@ -57,11 +60,15 @@ enum MemoryCommand {
     Forget(Box<forget::Forget>),
     Pin(pin::Pin),
     Unpin(pin::Unpin),
+    Tiers(tiers::TiersArgs),
+    Compact(tiers::Compact),
     Stats(stats::Stats),
     Export(transfer::Export),
     Import(Box<transfer::Import>),
     Index(index::Index),
+    Eval(eval::Eval),
     Grants(grants::GrantsArgs),
+    User(user::UserArgs),
 }
 
 /// Runs the command.
@@ -76,11 +83,15 @@ pub(crate) fn run(global: &Global, args: &MemoryArgs) -> anyhow::Result<Exit> {
             MemoryCommand::Forget(command) => forget::run(global, command).await,
             MemoryCommand::Pin(command) => pin::pin(global, command).await,
             MemoryCommand::Unpin(command) => pin::unpin(global, command).await,
+            MemoryCommand::Tiers(command) => tiers::run(global, command).await,
+            MemoryCommand::Compact(command) => tiers::compact(global, command).await,
             MemoryCommand::Stats(command) => stats::run(global, command).await,
             MemoryCommand::Export(command) => transfer::export(global, command).await,
             MemoryCommand::Import(command) => transfer::import(global, command).await,
             MemoryCommand::Index(command) => index::run(global, command).await,
+            MemoryCommand::Eval(command) => eval::run(global, command).await,
             MemoryCommand::Grants(command) => grants::run(global, command).await,
+            MemoryCommand::User(command) => user::run(global, command).await,
         }
     };
     super::work::runtime()?.block_on(work)

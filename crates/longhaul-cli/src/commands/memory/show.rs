@@ -51,13 +51,29 @@ pub(super) fn printable(line: &str) -> String {
     line.chars().map(|char| if char.is_control() && char != '\t' { ' ' } else { char }).collect()
 }
 
-/// Why a hit stands where it does: every part of its score, one a line.
+/// Why a hit stands where it does: a table of what each way of finding it gave, then what that was multiplied by.
 pub(super) fn explanation(hit: &Hit) -> Vec<String> {
     let parts = serde_json::to_value(&hit.explain).unwrap_or_default();
-    let mut rows = Vec::new();
-    flatten("", &parts, &mut rows);
-    let widest = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    rows.into_iter().map(|(name, value)| format!("{}{name:<widest$}  {value}", " ".repeat(INDENT + 2))).collect()
+    let indent = " ".repeat(INDENT + 2);
+    let (mut legs, mut rest) = (Vec::new(), Vec::new());
+    for (name, value) in parts.as_object().into_iter().flatten() {
+        if value.get("weight").is_some() {
+            let cell =
+                |member: &str| value[member].as_f64().map_or_else(|| "-".to_owned(), |number| format!("{number:.3}"));
+            let cells = ["raw", "share", "weight", "contribution"].map(cell);
+            let cells = cells.map(|cell| format!("{cell:>9}")).concat();
+            legs.push(format!("{indent}{name:<16}{cells}"));
+        } else {
+            flatten(name, value, &mut rest);
+        }
+    }
+    if !legs.is_empty() {
+        let heads = ["measured", "of best", "weight", "gives"].map(|head| format!("{head:>9}")).concat();
+        legs.insert(0, format!("{indent}{:<16}{heads}", ""));
+    }
+    let widest = rest.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    legs.extend(rest.into_iter().map(|(name, value)| format!("{indent}{name:<widest$}  {value}")));
+    legs
 }
 
 fn flatten(name: &str, value: &Value, rows: &mut Vec<(String, String)>) {

@@ -1,0 +1,35 @@
+//! Memory as the settings want it: where cold memories go, by which rules, how fast kinds fade, and who reviews proposals.
+
+use longhaul_memory::{ColdLimits, ColdPlace, Memory, MemoryError, TierRules, user::ReviewPolicy};
+
+use crate::settings::{MemorySettings, Review};
+
+/// Applies the settings to a memory that was just opened.
+///
+/// # Errors
+/// A cold place that cannot be understood.
+pub(crate) fn configure(memory: &Memory, settings: &MemorySettings) -> Result<(), MemoryError> {
+    if let Some(cold) = &settings.cold {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        memory.use_cold(ColdPlace::parse(cold, variable)?, ColdLimits::default())?;
+    }
+    memory.use_tier_rules(tier_rules(settings));
+    Ok(())
+}
+
+/// The rules by which memories become cold; none unless one is set.
+pub(crate) fn tier_rules(settings: &MemorySettings) -> Option<TierRules> {
+    let (unused_days, unseen_days) = (settings.cold_unused_days, settings.cold_unseen_days);
+    let keep_newest = settings.cold_keep_newest;
+    let rules = TierRules { unused_days, unseen_days, keep_newest, ..TierRules::default() };
+    (unused_days.is_some() || unseen_days.is_some()).then_some(rules)
+}
+
+/// What becomes of proposals that no person has looked at.
+pub(crate) fn review_policy(settings: &MemorySettings) -> ReviewPolicy {
+    match settings.review {
+        Review::Sure => ReviewPolicy::default(),
+        Review::Ask => ReviewPolicy::AskPerson,
+        Review::Never => ReviewPolicy::Never,
+    }
+}
