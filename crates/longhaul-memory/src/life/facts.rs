@@ -17,6 +17,8 @@ use crate::{
     rows::{self, COLUMNS},
 };
 
+use super::shelf::{self, STUB};
+
 /// Facts about one attribute that are looked at when another is written.
 const RIVALS_MAX: i64 = 1_000;
 
@@ -122,7 +124,8 @@ impl Memory {
     /// holds, what held, and what we once believed by mistake.
     ///
     /// # Errors
-    /// [`MemoryError::NoAccess`], [`MemoryError::Field`]; those of the store.
+    /// [`MemoryError::NoAccess`], [`MemoryError::Field`]; [`MemoryError::Cold`] when a part of it is cold and cannot be
+    /// read; those of the store.
     pub async fn history(
         &self,
         scope: &Scope,
@@ -135,8 +138,10 @@ impl Memory {
         let (scope, namespace) = (scope.clone(), namespace.clone());
         let (subject, attribute) = (subject.to_owned(), attribute.to_owned());
         let history = move |read: &ReadTx<'_>| {
-            access::open(read, &scope, &namespace, Right::Read)?;
             let now = read.now();
+            if access::open(read, &scope, &namespace, Right::Read)?.is_none() {
+                return Ok((Vec::new(), Vec::new()));
+            }
             let sql = format!(
                 "SELECT {COLUMNS} FROM memories
                  WHERE tenant_id = ?1 AND namespace = ?2 AND subject = ?3 AND attribute = ?4
@@ -145,9 +150,22 @@ impl Memory {
             );
             let key = values![&scope.tenant, namespace.as_str(), &subject, &attribute, now];
             let items = read.query(&sql, &key, rows::item)?;
-            Ok(items.into_iter().map(|item| past(item, now)).collect())
+            let sql = format!(
+                "SELECT {STUB} FROM memory_cold
+                 WHERE tenant_id = ?1 AND namespace = ?2 AND subject = ?3 AND attribute = ?4
+                   AND (expires_at IS NULL OR expires_at > ?5)"
+            );
+            let stubs = read.query(&sql, &key, |row| shelf::read_stub(row, &scope.tenant))?;
+            Ok::<_, MemoryError>((items, stubs))
         };
-        self.shared.store.read(history).await
+        let (mut items, stubs) = self.shared.store.read(history).await?;
+        for stub in stubs {
+            // What was forgotten or came back since is not asked for again.
+            items.extend(self.cold_item(&stub).await?);
+        }
+        items.sort_by(|a, b| a.created_at.cmp(&b.created_at).then_with(|| a.id.cmp(&b.id)));
+        let now = self.shared.store.ambient().clock.now();
+        Ok(items.into_iter().map(|item| past(item, now)).collect())
     }
 }
 

@@ -51,6 +51,7 @@ pub use warming::Tended;
 
 use cold::Cold;
 use objects::Objects;
+use shelf::Stub;
 use usage::Usage;
 
 /// Memories that wait to be brought back.
@@ -184,13 +185,22 @@ impl Memory {
             {
                 return Ok(None);
             }
-            let shelved = shelf::find(read, &stub.id, &stub.segment)?;
-            Ok::<_, MemoryError>(shelved.map(|shelved| (stub, shelved)))
+            Ok::<_, MemoryError>(Some(stub))
         });
-        let Some((stub, shelved)) = found.await? else { return Ok(None) };
+        match found.await? {
+            Some(stub) => self.cold_item(&stub).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The memory of a stub, unless it has moved since.
+    pub(crate) async fn cold_item(&self, stub: &Stub) -> Result<Option<Item>, MemoryError> {
+        let (of, segment) = (stub.id.clone(), stub.segment.clone());
+        let shelved = self.shared.store.read(move |read| shelf::find(read, &of, &segment)).await?;
+        let Some(shelved) = shelved else { return Ok(None) };
         let cold = self.shared.life.cold().ok_or(ColdError::NotConfigured)?;
         let loaded = cold.load(&shelved).await?;
-        let row = loaded.segment.rows.get(stub.position).filter(|row| row.memory_id == id.as_str());
+        let row = loaded.segment.rows.get(stub.position).filter(|row| row.memory_id == stub.memory_id.as_str());
         Ok(row.and_then(|row| cold::item(row, &stub.id.namespace)))
     }
 }

@@ -7,6 +7,7 @@ mod figures;
 mod fresh;
 mod ground;
 mod input;
+mod life;
 mod listing;
 mod local;
 mod migration;

@@ -68,6 +68,14 @@ pub(crate) struct Place {
 pub(crate) struct SetClock(AtomicI64);
 
 impl SetClock {
+    pub(crate) fn at(ms: i64) -> Self {
+        Self(AtomicI64::new(ms))
+    }
+
+    pub(crate) fn advance_ms(&self, ms: i64) {
+        self.0.fetch_add(ms, Ordering::Relaxed);
+    }
+
     pub(crate) fn advance_days(&self, days: i64) {
         self.0.fetch_add(days * 86_400_000, Ordering::Relaxed);
     }
