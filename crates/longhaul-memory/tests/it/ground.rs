@@ -23,7 +23,7 @@ pub(crate) struct Ground {
     pub(crate) scope: Scope,
     pub(crate) clock: Arc<SetTime>,
     /// Removed when the test ends.
-    _folder: TempDir,
+    pub(crate) folder: TempDir,
     _database: Option<Database<'static>>,
 }
 
@@ -51,7 +51,7 @@ impl Ground {
         let store = Store::open(settings, ambient, &[MIGRATIONS]).await.expect("the store opens");
         let memory = Memory::new(store.clone(), None);
         let user = UserMemory::new(memory.clone());
-        Self { store, memory, user, scope: Scope::single_user(), clock, _folder: folder, _database: database }
+        Self { store, memory, user, scope: Scope::single_user(), clock, folder, _database: database }
     }
 
     pub(crate) async fn told(&self, text: &str) -> Edited {

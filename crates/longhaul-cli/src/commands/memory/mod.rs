@@ -15,6 +15,7 @@ mod search;
 mod show;
 mod stats;
 mod transfer;
+mod user;
 
 use clap::{Args, Subcommand};
 
@@ -62,6 +63,7 @@ enum MemoryCommand {
     Import(Box<transfer::Import>),
     Index(index::Index),
     Grants(grants::GrantsArgs),
+    User(Box<user::UserArgs>),
 }
 
 /// Runs the command.
@@ -81,6 +83,7 @@ pub(crate) fn run(global: &Global, args: &MemoryArgs) -> anyhow::Result<Exit> {
             MemoryCommand::Import(command) => transfer::import(global, command).await,
             MemoryCommand::Index(command) => index::run(global, command).await,
             MemoryCommand::Grants(command) => grants::run(global, command).await,
+            MemoryCommand::User(command) => user::run(global, command).await,
         }
     };
     super::work::runtime()?.block_on(work)
