@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use crate::{
     Embedder, Item, MemoryError, Namespace, NewMemory, Prepared, RankSettings, Tier,
     access::{self, Numbers, Right},
+    actions,
     columns::Shelf,
     embed,
     keyword::{self, Recent},
@@ -254,13 +255,12 @@ impl Memory {
     /// # Errors
     /// Those of the store.
     pub fn forget(&self, tx: &mut Tx<'_>, scope: &Scope, id: &MemoryId) -> Result<bool, MemoryError> {
-        if user::forgotten(self, tx, scope, id)? {
-            return Ok(true);
-        }
         let Some(found) = rows::find(tx, &scope.tenant, id)? else { return self.forget_cold(tx, scope, id) };
         if !access::may(tx, scope, &found.id.namespace, Right::Write)? {
             return Ok(false);
         }
+        user::forgotten(tx, &scope.tenant, id)?;
+        actions::forgotten(tx, &scope.tenant, id)?;
         Ok(rows::erase(tx, &found)?)
     }
 }

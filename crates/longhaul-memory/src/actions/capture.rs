@@ -3,7 +3,7 @@
 //!
 //! Invariant: an action's row and its memory are one transaction, the caller's; whoever erases one erases both.
 
-use longhaul_core::{MemoryId, Scope, TaskId, TimeMs};
+use longhaul_core::{MemoryId, Scope, TaskId, TenantId, TimeMs};
 use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -371,6 +371,12 @@ impl Actions {
         )?;
         Ok(())
     }
+}
+
+/// A memory is about to be forgotten: the row of the action that it tells of goes too, as it holds a name.
+pub(crate) fn forgotten(tx: &mut Tx<'_>, tenant: &TenantId, id: &MemoryId) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM memory_actions WHERE tenant_id = ?1 AND memory_id = ?2", &values![tenant, id])?;
+    Ok(())
 }
 
 /// Whose actions are meant.

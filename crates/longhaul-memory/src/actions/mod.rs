@@ -11,6 +11,7 @@ mod policy;
 mod redact;
 pub(crate) mod schema;
 
+pub(crate) use capture::forgotten;
 pub use capture::{Act, Action, Actions, COLLECTION, Captured, namespace_of};
 pub use path::{PathClass, classify};
 pub use policy::{ActionKind, ActionPolicy, KindPolicy, Stay};

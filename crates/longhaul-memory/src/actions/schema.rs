@@ -20,6 +20,7 @@ CREATE TABLE memory_actions (
 ) STRICT;
 CREATE INDEX memory_actions_by_target ON memory_actions (tenant_id, namespace, target, last_at);
 CREATE INDEX memory_actions_by_file ON memory_actions (tenant_id, namespace, file, first_at);
+CREATE INDEX memory_actions_by_memory ON memory_actions (tenant_id, memory_id);
 CREATE INDEX memory_actions_by_expiry ON memory_actions (tenant_id, namespace, expires_at) WHERE expires_at IS NOT NULL;
 ";
 

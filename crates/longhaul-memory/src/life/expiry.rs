@@ -8,7 +8,7 @@ use longhaul_store::{ReadTx, StoreError, Tx, values};
 use crate::{
     Memory, MemoryError,
     access::{self, Right},
-    rows,
+    actions, rows, user,
 };
 
 use super::shelf;
@@ -23,6 +23,8 @@ impl Memory {
         if !access::may(tx, scope, &stub.id.namespace, Right::Write)? {
             return Ok(false);
         }
+        user::forgotten(tx, &scope.tenant, id)?;
+        actions::forgotten(tx, &scope.tenant, id)?;
         Ok(erase_cold(tx, &scope.tenant, id)?)
     }
 

@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Memory, MemoryError, Namespace, Query,
     access::{self, Right},
+    actions,
     filter::Filter,
     namespace::PartitionId,
-    rows,
+    rows, user,
 };
 
 use super::{
@@ -130,6 +131,10 @@ impl Memory {
             receipt.erased.add(erased);
         }
         self.erase_derived(scope, &targets.namespaces, &mut receipt).await?;
+        if let Forget::Thread { thread, .. } = what {
+            // What only this conversation taught about its user fades with it.
+            user::UserMemory::new(self.clone()).conversation_deleted(scope, thread).await?;
+        }
         receipt.erased_at = self.shared.store.ambient().clock.now();
         let (scope, kept) = (scope.clone(), receipt.clone());
         self.shared.store.write(move |tx| receipt::keep(tx, &scope, &kept)).await?;
@@ -324,6 +329,8 @@ fn named(read: &ReadTx<'_>, scope: &Scope, what: &Forget) -> Result<Targets, Mem
 fn erase_batch(tx: &mut Tx<'_>, tenant: &TenantId, batch: &[MemoryId]) -> Result<Erased, StoreError> {
     let mut erased = Erased::default();
     for id in batch {
+        user::forgotten(tx, tenant, id)?;
+        actions::forgotten(tx, tenant, id)?;
         let by_id = values![tenant, id];
         let statistics: u64 = tx.query_one(
             "SELECT count(*) FROM memory_access WHERE tenant_id = ?1 AND memory_id = ?2",

@@ -64,4 +64,7 @@ pub(crate) const TABLES: &[&str] = &[
     "memory_segments",
     "memory_cold",
     "memory_receipts",
+    "memory_user_entries",
+    "memory_proposals",
+    "memory_actions",
 ];

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what a call has written is in the next read and found by the next search, as both are one transaction.
 
-use longhaul_core::{MemoryId, Scope};
+use longhaul_core::{MemoryId, Scope, TenantId};
 use longhaul_store::{ReadTx, StoreError, Tx, values};
 use serde::{Deserialize, Serialize};
 
@@ -267,7 +267,12 @@ impl UserMemory {
     /// # Errors
     /// Those of the store.
     pub fn erase_in(&self, tx: &mut Tx<'_>, scope: &Scope, entry: EntryId, by: &By) -> Result<bool, MemoryError> {
-        erase(&self.memory, tx, scope, entry, by)
+        let mirror = versions::mirror_of(tx, scope, entry)?;
+        let erased = erase_entry(tx, scope, entry, by)?;
+        if let Some(mirror) = mirror {
+            self.memory.forget(tx, scope, &mirror)?;
+        }
+        Ok(erased)
     }
 
     /// Everything kept of the user's memory, in one snapshot; also while it is switched off. The user's other memories
@@ -335,32 +340,31 @@ impl UserMemory {
     }
 }
 
-fn erase(memory: &Memory, tx: &mut Tx<'_>, scope: &Scope, entry: EntryId, by: &By) -> Result<bool, MemoryError> {
+/// Deletes an entry from every version, with the proposals about it. Its mirror is the caller's.
+fn erase_entry(tx: &mut Tx<'_>, scope: &Scope, entry: EntryId, by: &By) -> Result<bool, StoreError> {
     let head = versions::lock(tx, scope)?;
-    let before = versions::state(tx, scope)?;
-    let mut after = before.clone();
-    after.entries.remove(&entry);
-    let version = versions::commit(memory, tx, scope, &head, (&before, &after), Action::Erase, (by, None))?;
     let rows = tx.execute(
         "DELETE FROM memory_user_entries WHERE tenant_id = ?1 AND user_id = ?2 AND entry = ?3",
         &values![&scope.tenant, &scope.user, entry.0],
     )?;
-    if rows > 0 && version == head.version {
-        // It stood in earlier versions only: they have changed, which the history says.
-        versions::record(tx, scope, version + 1, Action::Erase, by, None)?;
+    if rows > 0 {
+        // The versions have changed, which the history says.
+        versions::record(tx, scope, head.version + 1, Action::Erase, by, None)?;
         tx.execute(
             "UPDATE memory_users SET version = ?3 WHERE tenant_id = ?1 AND user_id = ?2",
-            &values![&scope.tenant, &scope.user, version + 1],
+            &values![&scope.tenant, &scope.user, head.version + 1],
         )?;
     }
     review::entry_erased(tx, scope, entry)?;
     Ok(rows > 0)
 }
 
-/// A memory is about to be forgotten: an entry that it mirrors is erased with it, from every version. Tells whether that
-/// was so, and the memory is gone by it.
-pub(crate) fn forgotten(memory: &Memory, tx: &mut Tx<'_>, scope: &Scope, id: &MemoryId) -> Result<bool, MemoryError> {
-    let Some(entry) = versions::mirrored(tx, scope, id)? else { return Ok(false) };
-    let by = By { actor: Actor::System, thread: None, why: "its memory was forgotten".to_owned() };
-    erase(memory, tx, scope, entry, &by)
+/// A memory is about to be forgotten by somebody who may: the entry that it mirrors is erased with it from every version.
+pub(crate) fn forgotten(tx: &mut Tx<'_>, tenant: &TenantId, id: &MemoryId) -> Result<(), StoreError> {
+    if let Some((user, entry)) = versions::mirrored(tx, tenant, id)? {
+        let scope = Scope { tenant: tenant.clone(), user };
+        let by = By { actor: Actor::System, thread: None, why: "its memory was forgotten".to_owned() };
+        erase_entry(tx, &scope, entry, &by)?;
+    }
+    Ok(())
 }

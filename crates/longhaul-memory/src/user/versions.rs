@@ -3,7 +3,7 @@
 //! Invariants: a version, its entries and their mirrors are one transaction; whoever holds a [`Head`] holds the lock of
 //! the user's row, so versions have one order; a version that is written is never changed, only followed, or erased from.
 
-use longhaul_core::{MemoryId, Scope, TimeMs, UserId};
+use longhaul_core::{MemoryId, Scope, TenantId, TimeMs, UserId};
 use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -143,7 +143,7 @@ pub(crate) fn check_switch(read: &ReadTx<'_>, scope: &Scope) -> Result<(), Memor
 
 /// Refuses to change the text of a memory that mirrors an entry: it is changed there.
 pub(crate) fn check_not_mirrored(read: &ReadTx<'_>, scope: &Scope, id: &MemoryId) -> Result<(), MemoryError> {
-    match mirrored(read, scope, id)? {
+    match mirrored(read, &scope.tenant, id)? {
         Some(_) => Err(UserError::Mirrored { id: id.to_string() }.into()),
         None => Ok(()),
     }
@@ -288,15 +288,7 @@ fn close(
     new: Option<&Entry>,
     version: u32,
 ) -> Result<Option<MemoryId>, MemoryError> {
-    let key = values![&scope.tenant, &scope.user, old.id.0];
-    let mirror: Option<MemoryId> = tx
-        .query_optional(
-            "SELECT memory_id FROM memory_user_entries
-             WHERE tenant_id = ?1 AND user_id = ?2 AND entry = ?3 AND version_to IS NULL",
-            &key,
-            |row| row.get(0),
-        )?
-        .flatten();
+    let mirror = mirror_of(tx, scope, old.id)?;
     tx.execute(
         "UPDATE memory_user_entries SET version_to = ?4, memory_id = NULL
          WHERE tenant_id = ?1 AND user_id = ?2 AND entry = ?3 AND version_to IS NULL",
@@ -397,12 +389,27 @@ fn changes(read: &ReadTx<'_>, scope: &Scope, version: u32) -> Result<Vec<EntryCh
 }
 
 /// The entry that a memory mirrors now, with its user.
-pub(crate) fn mirrored(read: &ReadTx<'_>, scope: &Scope, id: &MemoryId) -> Result<Option<EntryId>, StoreError> {
+pub(crate) fn mirrored(
+    read: &ReadTx<'_>,
+    tenant: &TenantId,
+    id: &MemoryId,
+) -> Result<Option<(UserId, EntryId)>, StoreError> {
     read.query_optional(
-        "SELECT entry FROM memory_user_entries WHERE tenant_id = ?1 AND memory_id = ?2 AND user_id = ?3",
-        &values![&scope.tenant, id, &scope.user],
-        |row| Ok(EntryId(row.get(0)?)),
+        "SELECT user_id, entry FROM memory_user_entries WHERE tenant_id = ?1 AND memory_id = ?2",
+        &values![tenant, id],
+        |row| Ok((row.get(0)?, EntryId(row.get(1)?))),
     )
+}
+
+/// The memory that mirrors an entry now.
+pub(crate) fn mirror_of(read: &ReadTx<'_>, scope: &Scope, entry: EntryId) -> Result<Option<MemoryId>, StoreError> {
+    let found: Option<Option<MemoryId>> = read.query_optional(
+        "SELECT memory_id FROM memory_user_entries
+         WHERE tenant_id = ?1 AND user_id = ?2 AND entry = ?3 AND version_to IS NULL",
+        &values![&scope.tenant, &scope.user, entry.0],
+        |row| row.get(0),
+    )?;
+    Ok(found.flatten())
 }
 
 #[cfg(test)]

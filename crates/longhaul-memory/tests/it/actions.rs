@@ -8,7 +8,7 @@ use longhaul_memory::{
 };
 use longhaul_store::StoreError;
 
-use crate::ground::Ground;
+use crate::{ground::Ground, place::is_postgres};
 
 struct Done {
     ground: Ground,
@@ -100,6 +100,39 @@ async fn a_file_that_was_there_for_minutes_leaves_nothing() {
     done.ground.clock.advance_minutes(6);
     assert!(matches!(done.file(ActionKind::FileDeleted, "a/lasting.txt").await, Captured::Remembered(_)));
     assert_eq!(done.history("a/lasting.txt").await, ["file_created x1", "file_deleted x1"]);
+}
+
+/// Files below a folder that hold these bytes.
+fn holding(dir: &std::path::Path, bytes: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(holding(&path, bytes));
+        } else if std::fs::read(&path).unwrap().windows(bytes.len()).any(|window| window == bytes) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn after_a_compaction_no_byte_of_its_name_is_left() {
+    if is_postgres() {
+        return; // the server's files are its own; the rows are looked at above
+    }
+    let done = Done::new().await;
+    for n in 0..20 {
+        done.file(ActionKind::FileCreated, &format!("src/part{n}.rs")).await;
+    }
+    done.file(ActionKind::FileCreated, "notes/zanzibar.md").await;
+    let folder = done.ground.folder.path().to_owned();
+    assert!(!holding(&folder, b"zanzibar").is_empty());
+    done.file(ActionKind::FileDeleted, "notes/zanzibar.md").await;
+    let compacted = done.ground.memory.compact().await.unwrap();
+    assert!(compacted.is_complete, "{compacted:?}");
+    assert_eq!(holding(&folder, b"zanzibar"), Vec::<String>::new());
+    assert!(!holding(&folder, b"part19").is_empty());
 }
 
 #[tokio::test]

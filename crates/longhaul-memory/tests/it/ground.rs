@@ -1,12 +1,8 @@
 //! A store and user memory over it, on SQLite or, with `LONGHAUL_TEST_STORE=postgres`, on a private server.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicI64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
 };
 
 use longhaul_core::{Ambient, Clock, Scope, SeededRng, TenantId, TimeMs, UserId};
@@ -15,8 +11,10 @@ use longhaul_memory::{
     user::{Edited, Turn, UserMemory, UserMemoryEdit, namespace_of},
 };
 use longhaul_store::{Store, StoreSettings};
-use longhaul_testbed::{Database, PrivateCluster};
+use longhaul_testbed::Database;
 use tempfile::TempDir;
+
+use crate::place::new_store;
 
 pub(crate) struct Ground {
     pub(crate) store: Store,
@@ -26,6 +24,7 @@ pub(crate) struct Ground {
     pub(crate) clock: Arc<SetTime>,
     /// Removed when the test ends.
     pub(crate) folder: TempDir,
+    _database: Option<Database<'static>>,
 }
 
 #[derive(Debug)]
@@ -43,30 +42,16 @@ impl Clock for SetTime {
     }
 }
 
-pub(crate) fn on_postgres() -> bool {
-    std::env::var("LONGHAUL_TEST_STORE").as_deref() == Ok("postgres")
-}
-
-fn settings(dir: &Path) -> StoreSettings {
-    static DATABASES: Mutex<BTreeMap<PathBuf, Database<'static>>> = Mutex::new(BTreeMap::new());
-    if !on_postgres() {
-        return StoreSettings::new(dir);
-    }
-    let mut databases = DATABASES.lock().expect("no test panicked here");
-    let new = || PrivateCluster::shared().expect("a server").create_database().expect("a database");
-    let url = databases.entry(dir.to_owned()).or_insert_with(new).url();
-    StoreSettings::from_url(&url, dir).expect("the server's address")
-}
-
 impl Ground {
     pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let clock = Arc::new(SetTime(AtomicI64::new(1_800_000_000_000)));
         let ambient = Ambient::new(clock.clone(), Arc::new(SeededRng::new(1)));
-        let store = Store::open(settings(folder.path()), ambient, &[MIGRATIONS]).await.expect("the store opens");
+        let (settings, database) = new_store(folder.path());
+        let store = Store::open(settings, ambient, &[MIGRATIONS]).await.expect("the store opens");
         let memory = Memory::new(store.clone(), None);
         let user = UserMemory::new(memory.clone());
-        Self { store, memory, user, scope: Scope::single_user(), clock, folder }
+        Self { store, memory, user, scope: Scope::single_user(), clock, folder, _database: database }
     }
 
     pub(crate) async fn told(&self, text: &str) -> Edited {

@@ -1,7 +1,7 @@
 //! Explicit edits: at once, found at once, scoped, bounded; what is forgotten is gone from the blocks as well.
 
 use longhaul_memory::{
-    Kind, MemoryError, NewMemory, Query, Source,
+    Forget, Kind, MemoryError, NewMemory, Query, Source,
     user::{Block, By, Effect, EntryId, EntryRef, RenderLimits, Switches, UserError, UserMemoryEdit, namespace_of},
 };
 
@@ -104,8 +104,8 @@ async fn forgetting_the_memory_erases_the_entry_from_every_version() {
     let refused = ground.memory.change(&ground.scope, &hit.item.id, edit).await;
     assert!(matches!(refused, Err(MemoryError::User(UserError::Mirrored { .. }))), "{refused:?}");
 
-    let (memory, scope, id) = (ground.memory.clone(), ground.scope.clone(), hit.item.id.clone());
-    assert!(ground.store.write(move |tx| memory.forget(tx, &scope, &id)).await.unwrap());
+    let receipt = ground.memory.erase(&ground.scope, &Forget::Ids(vec![hit.item.id]), false).await.unwrap();
+    assert_eq!(receipt.memories, 1);
     assert_eq!(ground.texts().await, ["the safe is in the kitchen"]);
     assert!(ground.found("4711").await.is_empty());
     let export = ground.user.export(&ground.scope).await.unwrap();

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use longhaul_core::TimeMs;
 use longhaul_memory::{
-    Kind, MemoryError, Namespace, NewMemory, Source,
+    Forget, Kind, MemoryError, Namespace, NewMemory, Source,
     user::{
         Block, By, Decision, Entry, Origin, ProposalState, ProposeError, Proposer, ReviewPolicy, Suggested, Suggestion,
         Turn, UserError, UserMemory,
@@ -182,7 +182,8 @@ async fn implicit_entries_fade_with_their_conversations_and_explicit_ones_stay()
     assert!(ground.user.erase(&ground.scope, faded[0].id, person(&ground)).await.unwrap());
     let export = ground.user.export(&ground.scope).await.unwrap();
     assert!(!serde_json::to_string(&export).unwrap().contains("Anna"), "{export:#?}");
-    assert_eq!(ground.user.conversation_deleted(&ground.scope, "t2").await.unwrap().len(), 1);
+    let whole = Forget::Thread { namespace: Namespace::default(), thread: "t2".into() };
+    ground.memory.erase(&ground.scope, &whole, false).await.unwrap();
     assert_eq!(ground.texts().await, ["I prefer tea over coffee"]);
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::ToolSpec;
-use longhaul_memory::{Index, Source};
+use longhaul_memory::{Index, Source, user};
 use longhaul_tools::{Tool, ToolHints, ToolOutput};
 use serde_json::{Value, json};
 
@@ -179,6 +179,8 @@ impl Desk {
         let mut namespaces = given.namespaces.iter().map(|name| args::namespace(name)).collect::<Result<Vec<_>, _>>()?;
         if namespaces.is_empty() {
             namespaces.push(self.options.namespace.clone());
+            // What is known of the user is part of what is usually meant.
+            namespaces.push(user::namespace_of(&self.memories.scope().user));
         }
         let filters = Filters {
             namespaces,
@@ -274,6 +276,9 @@ impl Desk {
     fn refuse_lasting(&self, item: &longhaul_memory::Item) -> Result<(), String> {
         if item.namespace.as_str().starts_with(longhaul_knowledge::NAMESPACE_PREFIX) {
             return Err(format!("{} belongs to a corpus of documents, which is read-only", item.id));
+        }
+        if item.namespace == user::namespace_of(&self.memories.scope().user) {
+            return Err(format!("{} is user memory, where every change is a version; use memory_user_edits", item.id));
         }
         Ok(())
     }

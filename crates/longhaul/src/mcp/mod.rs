@@ -9,6 +9,7 @@ mod arguments;
 mod knowledge_tools;
 mod memory_tools;
 mod shown;
+mod user_tools;
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -60,6 +61,7 @@ pub fn memory_tools(memories: Memories, options: ToolOptions) -> Result<ToolRegi
     let read_only = options.read_only;
     let desk = Arc::new(Desk { memories, options });
     let mut tools = memory_tools::all(&desk);
+    tools.extend(user_tools::all(&desk));
     tools.extend(knowledge_tools::all(&desk));
     ToolRegistry::new(tools.into_iter().filter(|tool| !read_only || tool.hints().read_only))
 }

@@ -123,6 +123,12 @@ impl Memories {
         &self.ambient
     }
 
+    /// What is remembered of the user: its entries, their versions, what is proposed.
+    #[must_use]
+    pub fn user_memory(&self) -> longhaul_memory::user::UserMemory {
+        longhaul_memory::user::UserMemory::new(self.memory.clone())
+    }
+
     /// The embedding model's id, if it is loaded.
     #[must_use]
     pub fn embedder(&self) -> Option<&str> {

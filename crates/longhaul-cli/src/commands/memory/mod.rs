@@ -68,7 +68,7 @@ enum MemoryCommand {
     Index(index::Index),
     Eval(eval::Eval),
     Grants(grants::GrantsArgs),
-    User(user::UserArgs),
+    User(Box<user::UserArgs>),
 }
 
 /// Runs the command.

@@ -1,10 +1,14 @@
-//! `longhaul memory user`: what is known of a person, changed at once by them, or proposed and reviewed.
+//! `longhaul memory user`: what is remembered of a person, and everything that person may do about it.
 
-use clap::{Args, Subcommand, ValueEnum};
-use longhaul::memory::user::{
-    Block, By, Decision, EntryId, EntryRef, Proposal, ProposalId, ProposalState, RenderLimits, Switches, Target,
-    UserMemory, UserMemoryEdit, Version,
+use clap::{Args, Subcommand};
+use longhaul::{
+    Memories,
+    memory::user::{
+        Block, By, Decision, Edited, Effect, Entry, EntryId, EntryRef, Proposal, ProposalId, ProposalState, Switches,
+        UserMemoryEdit,
+    },
 };
+use serde::Serialize;
 use serde_json::json;
 
 use super::place::{Model, PlaceFlags};
@@ -14,21 +18,23 @@ use crate::{
     progress::{Glyph, Ink, print_line},
 };
 
-/// See and change what is known of you: name, background, projects, preferences
+/// See and change what is remembered of you
 ///
-/// Agents are given these entries with every request. What you write here counts at once; what a background pass
-/// gathers from conversations is proposed, and becomes part of it when the policy or a person accepts it. Every change
-/// is a version that can be looked at and restored. Two switches turn the gathering, or all memory, off.
+/// Entries of one line in six blocks, which agents get with every conversation. What you write yourself stays until you
+/// change it. What is found in conversations is proposed, applied when it is plain enough, and fades when the
+/// conversations are deleted. Every change is a version that can be restored.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  longhaul memory user                             what is known
-  longhaul memory user add \"Prefers short answers\"
-  longhaul memory user replace \"short answers\" \"Prefers short answers with an example\"
-  longhaul memory user remove u3
-  longhaul memory user proposals                   what waits for you
-  longhaul memory user accept ID; longhaul memory user reject ID
-  longhaul memory user history; longhaul memory user restore 4
-  longhaul memory user switch --implicit off")]
+  longhaul memory user                               what is remembered
+  longhaul memory user add \"I prefer tabs over spaces\"
+  longhaul memory user replace u3 \"I live in Lisbon\"
+  longhaul memory user proposals                     what waits for you
+  longhaul memory user accept prop_0192…
+  longhaul memory user history && longhaul memory user rollback 4
+  longhaul memory user erase u3                      from every version, for good
+  longhaul memory user off                           no memory at all; `on` again, `implicit-off` learns nothing
+
+Everything about it: docs/memory-user.md")]
 pub(super) struct UserArgs {
     #[command(subcommand)]
     command: Option<UserCommand>,
@@ -38,15 +44,18 @@ pub(super) struct UserArgs {
 
 #[derive(Debug, Subcommand)]
 enum UserCommand {
-    /// Keep something; what it contradicts is replaced
+    /// Remember something of yourself
     Add {
         /// One line, at most 400 characters
         #[arg(value_name = "TEXT")]
         text: String,
+        /// identity, instructions, preferences, projects, people or other; left out, the text decides
+        #[arg(long, value_name = "BLOCK")]
+        block: Option<Block>,
     },
     /// Say an entry otherwise
     Replace {
-        /// Its number, or a part of its text that no other entry has
+        /// Its id, or words that only it contains
         #[arg(value_name = "ENTRY")]
         entry: String,
         /// What it says from now on
@@ -55,267 +64,222 @@ enum UserCommand {
     },
     /// Take an entry out; earlier versions keep it
     Remove {
-        /// Its number, or a part of its text that no other entry has
+        /// Its id, or words that only it contains
         #[arg(value_name = "ENTRY")]
         entry: String,
     },
-    /// What was proposed and waits
+    /// Erase an entry from every version, for good
+    Erase {
+        /// Its id
+        #[arg(value_name = "ENTRY")]
+        entry: EntryId,
+    },
+    /// Every version: who changed what, when and why
+    History,
+    /// Make what an earlier version held the newest version
+    Rollback {
+        /// Its number; 0 is the empty one
+        #[arg(value_name = "VERSION")]
+        version: u32,
+    },
+    /// What is proposed and waits for you
     Proposals {
-        /// Decided ones as well
+        /// Those that were decided as well
         #[arg(long)]
         all: bool,
     },
     /// Accept a proposal
     Accept {
-        /// The proposal
-        #[arg(value_name = "ID")]
+        /// Its id
+        #[arg(value_name = "PROPOSAL")]
         id: ProposalId,
-        /// With this text instead
+        /// In these words instead
         #[arg(long, value_name = "TEXT")]
         text: Option<String>,
     },
-    /// Reject a proposal
+    /// Reject a proposal; the same is not proposed again
     Reject {
-        /// The proposal
-        #[arg(value_name = "ID")]
+        /// Its id
+        #[arg(value_name = "PROPOSAL")]
         id: ProposalId,
     },
-    /// Take back what an accepted proposal changed
+    /// Take back what an accepted proposal wrote
     Undo {
-        /// The proposal
-        #[arg(value_name = "ID")]
+        /// Its id
+        #[arg(value_name = "PROPOSAL")]
         id: ProposalId,
     },
-    /// Every version: who changed what, when and why
-    History {
-        /// The newest so many
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        limit: usize,
+    /// A conversation is deleted: what only it taught fades
+    Deleted {
+        /// The conversation
+        #[arg(value_name = "THREAD")]
+        thread: String,
     },
-    /// Make an earlier version the newest again
-    Restore {
-        /// Its number
-        #[arg(value_name = "VERSION")]
-        version: u32,
-    },
-    /// Turn gathering, or all memory of this user, on or off
-    Switch {
-        /// Everything: nothing is written, searched or given to agents while it is off
-        #[arg(long, value_name = "ON|OFF")]
-        memory: Option<OnOff>,
-        /// What is gathered from conversations
-        #[arg(long, value_name = "ON|OFF")]
-        implicit: Option<OnOff>,
-    },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum OnOff {
+    /// Switch all memory, and what is learned from conversations, on
     On,
+    /// Switch all memory off: nothing is written, searched or shown to agents
     Off,
+    /// Switch off what is learned from conversations
+    ImplicitOff,
+    /// Everything kept of your user memory, as JSON
+    Export,
 }
 
 /// Runs the command.
 pub(super) async fn run(global: &Global, args: &UserArgs) -> anyhow::Result<Exit> {
-    let changes = args.command.is_some();
-    let memories = args.place.open(global, Model::Unused, changes).await?;
-    let (user, scope) = (memories.user(), memories.scope());
+    let memories = args.place.open(global, Model::Unused, true).await?;
+    let (user, scope) = (memories.user_memory(), memories.scope().clone());
     let by = By::person(&scope.user);
-    let done = |error| longhaul::MemoriesError::from(error);
+    let edit = async |edit| user.edit(&scope, edit).await;
     match &args.command {
-        None => show(global, &memories).await,
-        Some(UserCommand::Add { text }) => {
-            edit(global, &memories, &user, UserMemoryEdit::Add { block: None, text: text.clone() }).await
+        None => show(global, &memories).await?,
+        Some(UserCommand::Add { text, block }) => {
+            edited(global, &edit(UserMemoryEdit::Add { block: *block, text: text.clone() }).await?)?;
         }
         Some(UserCommand::Replace { entry, text }) => {
-            edit(global, &memories, &user, UserMemoryEdit::Replace { entry: named(entry), text: text.clone() }).await
+            edited(global, &edit(UserMemoryEdit::Replace { entry: named(entry), text: text.clone() }).await?)?;
         }
         Some(UserCommand::Remove { entry }) => {
-            edit(global, &memories, &user, UserMemoryEdit::Remove { entry: named(entry) }).await
+            edited(global, &edit(UserMemoryEdit::Remove { entry: named(entry) }).await?)?;
+        }
+        Some(UserCommand::Erase { entry }) => {
+            let erased = user.erase(&scope, *entry, by).await?;
+            let said =
+                if erased { format!("{entry} is erased from every version") } else { format!("there was no {entry}") };
+            told(global, &said, &json!({"entry": entry, "erased": erased}))?;
+        }
+        Some(UserCommand::History) => history(global, &memories).await?,
+        Some(UserCommand::Rollback { version }) => {
+            let newest = user.rollback(&scope, *version, by).await?;
+            told(global, &format!("version {newest} holds what version {version} held"), &json!({"version": newest}))?;
         }
         Some(UserCommand::Proposals { all }) => {
             let state = (!all).then_some(ProposalState::Pending);
-            let found = user.proposals(scope, state).await.map_err(done)?;
-            proposals(global, &memories, &found)
+            let proposals = user.proposals(&scope, state).await?;
+            if proposals.is_empty() && !global.json {
+                print_line("nothing is proposed")?;
+            }
+            for proposal in &proposals {
+                proposed(global, proposal)?;
+            }
         }
         Some(UserCommand::Accept { id, text }) => {
             let decision = text.clone().map_or(Decision::Accept, Decision::AcceptAs);
-            let decided = user.review(scope, id, decision, by).await.map_err(done)?;
-            proposals(global, &memories, &[decided])
+            proposed(global, &user.review(&scope, id, decision, by).await?)?;
         }
-        Some(UserCommand::Reject { id }) => {
-            let decided = user.review(scope, id, Decision::Reject, by).await.map_err(done)?;
-            proposals(global, &memories, &[decided])
+        Some(UserCommand::Reject { id }) => proposed(global, &user.review(&scope, id, Decision::Reject, by).await?)?,
+        Some(UserCommand::Undo { id }) => proposed(global, &user.undo(&scope, id, by).await?)?,
+        Some(UserCommand::Deleted { thread }) => {
+            let faded = user.conversation_deleted(&scope, thread).await?;
+            let many = faded.len();
+            told(global, &format!("{many} entries faded"), &json!({"faded": faded}))?;
         }
-        Some(UserCommand::Undo { id }) => {
-            let undone = user.undo(scope, id, by).await.map_err(done)?;
-            proposals(global, &memories, &[undone])
+        Some(UserCommand::On) => switched(global, &memories, Switches::default()).await?,
+        Some(UserCommand::Off) => switched(global, &memories, Switches { memory: false, implicit: false }).await?,
+        Some(UserCommand::ImplicitOff) => {
+            switched(global, &memories, Switches { memory: true, implicit: false }).await?;
         }
-        Some(UserCommand::History { limit }) => {
-            let found = user.history(scope, None, *limit).await.map_err(done)?;
-            history(global, &memories, &found)
-        }
-        Some(UserCommand::Restore { version }) => {
-            let made = user.rollback(scope, *version, by).await.map_err(done)?;
-            said(
-                global,
-                json!({ "version": made, "restored": version }),
-                &format!("version {version} is restored, as version {made}"),
-            )
-        }
-        Some(UserCommand::Switch { memory, implicit }) => switch(global, &memories, *memory, *implicit).await,
+        Some(UserCommand::Export) => print_line(&serde_json::to_string_pretty(&user.export(&scope).await?)?)?,
     }
+    Ok(Exit::Done)
 }
 
-/// A number, or words of the entry.
 fn named(entry: &str) -> EntryRef {
-    entry.trim().parse::<EntryId>().map_or_else(|_| EntryRef::Containing(entry.to_owned()), EntryRef::Id)
+    entry.parse().map_or_else(|_| EntryRef::Containing(entry.to_owned()), EntryRef::Id)
 }
 
-fn said(global: &Global, object: serde_json::Value, line: &str) -> anyhow::Result<Exit> {
+fn told(global: &Global, said: &str, data: &impl Serialize) -> anyhow::Result<()> {
     if global.json {
-        print_line(&object.to_string())?;
-    } else {
-        print_line(&format!("{} {line}", global.style().glyph(Glyph::Pass)))?;
+        return Ok(print_line(&serde_json::to_string(data)?)?);
     }
-    Ok(Exit::Done)
+    Ok(print_line(&format!("{} {said}", global.style().glyph(Glyph::Pass)))?)
 }
 
-async fn edit(
-    global: &Global,
-    memories: &longhaul::Memories,
-    user: &UserMemory,
-    edit: UserMemoryEdit,
-) -> anyhow::Result<Exit> {
-    let edited = user.edit(memories.scope(), edit).await.map_err(longhaul::MemoriesError::from)?;
-    if global.json {
-        print_line(&serde_json::to_string(&edited)?)?;
-        return Ok(Exit::Done);
-    }
-    let entry = edited.entry.map(|entry| entry.to_string()).unwrap_or_default();
-    said(global, json!(null), &format!("entry {entry}, version {}", edited.version))
+fn edited(global: &Global, edited: &Edited) -> anyhow::Result<()> {
+    let entry = edited.entry.map_or_else(String::new, |entry| entry.to_string());
+    let said = match &edited.effect {
+        Some(Effect::Added) => format!("remembered as {entry}"),
+        Some(Effect::Replaced(before)) => format!("{entry} says so now; it said: {before}"),
+        Some(Effect::Confirmed) | None => format!("{entry} says so already"),
+        Some(Effect::Removed(text)) => format!("removed {entry}: {text}"),
+    };
+    told(global, &said, &json!({"version": edited.version, "entry": edited.entry, "effect": edited.effect}))
 }
 
-async fn show(global: &Global, memories: &longhaul::Memories) -> anyhow::Result<Exit> {
-    let (user, scope) = (memories.user(), memories.scope());
-    let done = |error| longhaul::MemoriesError::from(error);
-    let entries = user.entries(scope).await.map_err(done)?;
-    let switches = user.switches(scope).await.map_err(done)?;
+async fn show(global: &Global, memories: &Memories) -> anyhow::Result<()> {
+    let (user, scope) = (memories.user_memory(), memories.scope());
+    let (entries, switches) = (user.entries(scope).await?, user.switches(scope).await?);
     if global.json {
-        let rendered = user.render(scope, RenderLimits::default()).await.map_err(done)?;
-        print_line(&json!({ "entries": entries, "switches": switches, "rendered": rendered.text }).to_string())?;
-        return Ok(Exit::Done);
+        return Ok(print_line(&json!({"entries": entries, "switches": switches}).to_string())?);
     }
     let style = global.style();
-    let mut block: Option<Block> = None;
-    let mut sorted = entries;
-    sorted.sort_by_key(|entry| (Block::ALL.iter().position(|block| *block == entry.block), entry.id));
-    for entry in &sorted {
-        if block != Some(entry.block) {
-            block = Some(entry.block);
-            print_line(&style.paint(Ink::Strong, entry.block.as_str()))?;
-        }
-        print_line(&format!("  {:>4}  {}", entry.id.to_string(), style.fit_after(8, &entry.text)))?;
-    }
-    if sorted.is_empty() {
-        print_line("nothing is known yet: longhaul memory user add TEXT")?;
-    }
-    for line in switched(switches) {
-        print_line(&format!("{} {line}", style.glyph(Glyph::Notice)))?;
-    }
-    Ok(Exit::Done)
-}
-
-fn switched(switches: Switches) -> Vec<&'static str> {
-    match (switches.memory, switches.implicit) {
-        (false, _) => vec!["all memory of this user is switched off"],
-        (true, false) => vec!["nothing is gathered from conversations: switched off"],
-        (true, true) => Vec::new(),
-    }
-}
-
-async fn switch(
-    global: &Global,
-    memories: &longhaul::Memories,
-    memory: Option<OnOff>,
-    implicit: Option<OnOff>,
-) -> anyhow::Result<Exit> {
-    let (user, scope) = (memories.user(), memories.scope());
-    let done = |error| longhaul::MemoriesError::from(error);
-    let was = user.switches(scope).await.map_err(done)?;
-    let on = |given: Option<OnOff>, was: bool| given.map_or(was, |given| given == OnOff::On);
-    let now = Switches { memory: on(memory, was.memory), implicit: on(implicit, was.implicit) };
-    if now != was {
-        user.switch(scope, now).await.map_err(done)?;
-    }
-    let word = |on: bool| if on { "on" } else { "off" };
-    let line = format!("memory is {}, gathering from conversations is {}", word(now.memory), word(now.implicit));
-    said(global, serde_json::to_value(now)?, &line)
-}
-
-fn proposals(global: &Global, memories: &longhaul::Memories, found: &[Proposal]) -> anyhow::Result<Exit> {
-    let style = global.style();
-    for proposal in found {
-        if global.json {
-            print_line(&serde_json::to_string(proposal)?)?;
+    for block in Block::ALL {
+        let of_block: Vec<&Entry> = entries.iter().filter(|entry| entry.block == *block).collect();
+        if of_block.is_empty() {
             continue;
         }
-        let state = serde_json::to_value(proposal.state)?;
-        let state = state.as_str().unwrap_or_default().to_owned();
-        let facts =
-            [state, memories.zone().day(proposal.created_at), proposal.proposer.to_string(), proposal.id.to_string()];
-        print_line(&format!("{} {}", style.glyph(Glyph::Notice), style.fit_after(2, &facts.join(style.dot()))))?;
-        print_line(&format!("    {}", style.fit_after(4, &wanted(&proposal.target))))?;
-        for more in [proposal.quote.as_ref().map(|quote| format!("\u{201c}{quote}\u{201d}")), proposal.why.clone()]
-            .into_iter()
-            .flatten()
-        {
-            print_line(&style.paint(Ink::Faint, &format!("    {}", style.fit_after(4, &more))))?;
+        print_line(&style.paint(Ink::Strong, block.as_str()))?;
+        for entry in of_block {
+            let origin = style.paint(Ink::Faint, &format!("({})", entry.origin));
+            print_line(&format!("  {} {} {origin}", entry.id, entry.text))?;
         }
     }
-    if found.is_empty() && !global.json {
-        print_line("nothing waits")?;
+    if entries.is_empty() {
+        print_line("nothing is remembered of you yet; `longhaul memory user add TEXT` begins")?;
     }
-    Ok(Exit::Done)
+    if !switches.memory {
+        print_line("memory is switched off; `longhaul memory user on` switches it on")?;
+    } else if !switches.implicit {
+        print_line("nothing is learned from conversations; `longhaul memory user on` switches that on")?;
+    }
+    Ok(())
 }
 
-/// What a proposal would change, in a line.
-fn wanted(target: &Target) -> String {
-    match target {
-        Target::Add { block, text, .. } => format!("add to {block}: {text}"),
-        Target::Replace { text, before, .. } => format!("{before} -> {text}"),
-        Target::Remove { before, .. } => format!("remove: {before}"),
-        Target::Memory(memory) => format!("remember in {}: {}", memory.namespace, memory.content),
-    }
+async fn switched(global: &Global, memories: &Memories, switches: Switches) -> anyhow::Result<()> {
+    memories.user_memory().switch(memories.scope(), switches).await?;
+    let on = |on: bool| if on { "on" } else { "off" };
+    let said = format!("memory is {}, learning from conversations is {}", on(switches.memory), on(switches.implicit));
+    told(global, &said, &switches)
 }
 
-fn history(global: &Global, memories: &longhaul::Memories, found: &[Version]) -> anyhow::Result<Exit> {
-    let style = global.style();
-    for version in found {
+async fn history(global: &Global, memories: &Memories) -> anyhow::Result<()> {
+    let versions = memories.user_memory().history(memories.scope(), None, 1_000).await?;
+    if versions.is_empty() && !global.json {
+        print_line("there is no version yet")?;
+    }
+    for version in &versions {
         if global.json {
             print_line(&serde_json::to_string(version)?)?;
             continue;
         }
-        let facts = [memories.zone().minute(version.at), version.actor.to_string(), version.why.clone()];
-        let facts: Vec<String> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
-        print_line(&format!(
-            "{:>4} {}",
-            version.version,
-            style.paint(Ink::Faint, &style.fit_after(5, &facts.join(style.dot())))
-        ))?;
+        let why = if version.why.is_empty() { String::new() } else { format!(": {}", version.why) };
+        print_line(&format!("{} {:?} by {}{why}", version.version, version.action, version.actor))?;
         for change in &version.changes {
-            let (before, after) = (change.before.as_deref(), change.after.as_deref());
-            let line = match (before, after) {
-                (None, Some(after)) => format!("+ {after}"),
-                (Some(before), None) => format!("- {before}"),
-                (Some(before), Some(after)) => format!("{before} -> {after}"),
-                (None, None) => continue,
-            };
-            print_line(&format!("     {}", style.fit_after(5, &line)))?;
+            for (mark, text) in [("-", &change.before), ("+", &change.after)] {
+                if let Some(text) = text {
+                    print_line(&format!("  {mark} {} {text}", change.entry))?;
+                }
+            }
         }
     }
-    if found.is_empty() && !global.json {
-        print_line("nothing was changed yet")?;
+    Ok(())
+}
+
+fn proposed(global: &Global, proposal: &Proposal) -> anyhow::Result<()> {
+    if global.json {
+        return Ok(print_line(&serde_json::to_string(proposal)?)?);
     }
-    Ok(Exit::Done)
+    use longhaul::memory::user::Target;
+    let what = match &proposal.target {
+        Target::Add { block, text, .. } => format!("remember in {block}: {text}"),
+        Target::Replace { entry, text, before, .. } => format!("{entry} says {text:?} instead of {before:?}"),
+        Target::Remove { entry, before } => format!("remove {entry}: {before}"),
+        Target::Memory(memory) => format!("a {} in {}: {}", memory.kind, memory.namespace, memory.content),
+    };
+    let why = proposal.why.as_deref().map_or_else(String::new, |why| format!(" ({why})"));
+    print_line(&format!("{} {} {what}{why}", proposal.id, proposal.state))?;
+    if let Some(quote) = &proposal.quote {
+        print_line(&global.style().paint(Ink::Faint, &format!("  said: {quote}")))?;
+    }
+    Ok(())
 }

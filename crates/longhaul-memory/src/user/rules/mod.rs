@@ -57,13 +57,13 @@ struct Compiled {
 }
 
 /// A pattern that does not compile is left out; a test sees to it that there is none.
-fn compiled(rules: &'static [patterns::Rule]) -> Vec<Compiled> {
+fn compiled(rules: impl Iterator<Item = &'static patterns::Rule>) -> Vec<Compiled> {
     let compile = |rule: &'static patterns::Rule| Some(Compiled { rule, regex: Regex::new(rule.pattern).ok()? });
-    rules.iter().filter_map(compile).collect()
+    rules.filter_map(compile).collect()
 }
 
-static RULES: LazyLock<Vec<Compiled>> = LazyLock::new(|| compiled(PATTERNS));
-static ABOUT_USER: LazyLock<Vec<Compiled>> = LazyLock::new(|| compiled(THIRD_PERSON));
+static RULES: LazyLock<Vec<Compiled>> = LazyLock::new(|| compiled(PATTERNS.iter().copied().flatten()));
+static ABOUT_USER: LazyLock<Vec<Compiled>> = LazyLock::new(|| compiled(THIRD_PERSON.iter()));
 
 /// What is worth keeping in one turn of the user.
 pub(crate) fn found_in(turn: &str) -> Vec<Found> {
