@@ -217,8 +217,10 @@ impl Memory {
     /// Those of the store.
     pub async fn partitions(&self, scope: &Scope) -> Result<Vec<PartitionInfo>, MemoryError> {
         let scope = scope.clone();
-        let sql = format!("SELECT {COLUMNS} FROM memory_partitions p WHERE p.tenant_id = ?1 AND p.purpose <> 'dropped'
-                            ORDER BY p.namespace");
+        let sql = format!(
+            "SELECT {COLUMNS} FROM memory_partitions p WHERE p.tenant_id = ?1 AND p.purpose <> 'dropped'
+                            ORDER BY p.namespace"
+        );
         let all = move |read: &ReadTx<'_>| {
             let all = read.query(&sql, &values![&scope.tenant, &scope.user], |row| read_row(row, &scope))?;
             let readable = all.into_iter().filter(|partition| partition.right.is_some());

@@ -43,6 +43,8 @@ struct Search {
     query: Query,
     terms: Vec<String>,
     vector: Option<Vec<f32>>,
+    /// Its vector by the embedding model that was used before, while that one's vectors still serve.
+    previous: Option<Vec<f32>>,
     /// What a connected vector server said.
     asked: Asked,
 }
@@ -53,6 +55,8 @@ struct Part<'a> {
     columns: RwLockReadGuard<'a, Columns>,
     allowed: Bits,
     vectors: Option<Leg>,
+    /// Whether these are the vectors of the model that was used before.
+    by_previous: bool,
 }
 
 /// What the legs say of one memory.
@@ -92,12 +96,16 @@ impl Memory {
             Some(vector) => (Some(self.unit_vector(vector)?), Mode::Hybrid),
             None => self.embedded(&text).await,
         };
+        let previous = match &query.vector {
+            Some(_) => None,
+            None => self.embedded_before(scope, &query.namespaces, &text).await?,
+        };
         let embedded_us = micros(started);
 
         let started = Instant::now();
         let asked = self.ask(scope, &query, vector.as_deref()).await?;
         let mut search =
-            Arc::new(Search { scope: scope.clone(), terms: text::terms(&text), query, vector, asked });
+            Arc::new(Search { scope: scope.clone(), terms: text::terms(&text), query, vector, previous, asked });
         let ranked = loop {
             let ranked = self.ranked(&search).await?;
             let Search { query, vector, asked, .. } = Arc::make_mut(&mut search);
@@ -150,6 +158,16 @@ fn micros(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
+impl Part<'_> {
+    /// Takes the vectors of the model that was used before if they cover more of what the filter let through.
+    fn prefer(&mut self, before: Option<&Leg>) {
+        let known = |leg: Option<&Leg>| leg.map_or(0, |leg| leg.known(&self.allowed));
+        if known(before) > known(self.vectors.as_ref()) {
+            (self.vectors, self.by_previous) = (before.cloned(), true);
+        }
+    }
+}
+
 impl Search {
     /// `None` when there are cold segments that the view was not asked for.
     fn run(&self, read: &ReadTx<'_>, shared: &Shared, view: View) -> Result<Option<Ranked>, MemoryError> {
@@ -166,15 +184,17 @@ impl Search {
             held.push((
                 shared.columns.current(read, &partition.id, partition.last_change)?,
                 self.vectors(read, shared, partition)?,
+                self.vectors_before(read, shared, partition)?,
             ));
         }
         let mut parts = Vec::with_capacity(partitions.len());
-        for (partition, (columns, vectors)) in partitions.iter().zip(&held) {
+        for (partition, (columns, vectors, _)) in partitions.iter().zip(&held) {
             parts.push(Part {
                 partition,
                 columns: columns.columns(),
                 allowed: Bits::default(),
                 vectors: vectors.clone(),
+                by_previous: false,
             });
         }
         let Some(mut cold) = view.parts(read, &partitions, &self.query)? else { return Ok(None) };
@@ -182,6 +202,9 @@ impl Search {
         filter.check_fields(&columns.collect::<Vec<_>>())?;
         if self.query.tiers != Tiers::Cold {
             parts.iter_mut().for_each(|part| part.allowed = filter.run(&part.columns));
+        }
+        for (part, (.., before)) in parts.iter_mut().zip(&held) {
+            part.prefer(before.as_ref());
         }
         cold.iter_mut().for_each(|part| part.allow(&filter));
 
@@ -231,7 +254,8 @@ impl Search {
                 let legs = Legs { bm25: found.bm25, cosine: found.cosine };
                 candidates.insert((parts.len() + found.part, found.number), legs);
             }
-            let (Some(vector), Some(leg)) = (&self.vector, &part.vectors) else { continue };
+            let vector = if part.by_previous { &self.previous } else { &self.vector };
+            let (Some(vector), Some(leg)) = (vector, &part.vectors) else { continue };
             for (cosine, seq) in leg.search(read, vector, &part.allowed, take)? {
                 let bm25 = scores.bm25.get(seq as usize).copied().unwrap_or(0.0);
                 candidates.entry((index, seq)).or_insert(Legs { bm25, cosine: None }).cosine = Some(cosine);
@@ -265,6 +289,18 @@ impl Search {
         }
         let vector = self.vector.as_deref().zip(shared.embedder.as_deref().map(Embedder::id));
         cold::candidates(cold, partition, &keyword::distinct(&self.terms), hot, vector, take)
+    }
+
+    /// The vectors of the model that was used before, while they serve and it embedded the query.
+    fn vectors_before(
+        &self,
+        read: &ReadTx<'_>,
+        shared: &Shared,
+        partition: &Partition,
+    ) -> Result<Option<Leg>, StoreError> {
+        let (Some(_), Some(model)) = (&self.previous, shared.change.serving(&partition.id)) else { return Ok(None) };
+        let current = shared.vectors.current(read, &partition.id, model.id(), model.dimensions());
+        current.map(|current| Some(Leg::Local(current)))
     }
 
     /// What the query's vector is compared with in a partition; `None` when the query has none.

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use longhaul_core::{Ambient, Event, Scope, TraceId};
 use longhaul_durable::{Progress, Runtime};
 use longhaul_harness::{Harness, HarnessSettings, SandboxPlace};
-use longhaul_memory::{EmbedError, Embedder, LocalModel, Memory, embedding};
+use longhaul_memory::Embedder;
 use longhaul_model::{ChatModel, Retry};
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
 use longhaul_tools::{
@@ -17,7 +17,7 @@ use longhaul_workspace::Workspace;
 use tokio::sync::broadcast;
 
 use crate::{
-    LonghaulError,
+    LonghaulError, embedding,
     settings::{SandboxNetwork, Settings},
 };
 
@@ -112,7 +112,7 @@ impl Longhaul {
 
     /// The local embedding model.
     pub(crate) fn embedder(&self) -> Result<Arc<dyn Embedder>, LonghaulError> {
-        Ok(embedder(&self.settings)?)
+        Ok(embedding::embedder(&self.settings, &self.ambient)?)
     }
 
     /// The live components of the harness.
@@ -121,7 +121,7 @@ impl Longhaul {
         Arc::new(Harness {
             store: self.store.clone(),
             ambient: self.ambient.clone(),
-            memory: Memory::new(self.store.clone(), embedder),
+            memory: embedding::memory(self.store.clone(), embedder, &self.settings),
             workspace: Workspace::new(self.store.clone(), self.ambient.clone()),
             model,
             browser: SharedBrowser::new(self.browser_settings()),
@@ -168,10 +168,4 @@ impl Longhaul {
             ..HarnessSettings::default()
         }
     }
-}
-
-/// The embedding model that the settings name.
-pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, EmbedError> {
-    let dir = embedding::locate(settings.embedding.path.as_deref(), &settings.models_dir())?;
-    Ok(Arc::new(LocalModel::open(&dir)?))
 }

@@ -28,8 +28,22 @@ pub enum FileClass {
 
 /// Folders whose content is made again by itself. Sorted.
 const CACHE_FOLDERS: &[&str] = &[
-    ".cache", ".gradle", ".mypy_cache", ".next", ".nuxt", ".parcel-cache", ".pytest_cache", ".ruff_cache", ".tox",
-    ".turbo", ".venv", "__pycache__", "cache", "caches", "node_modules", "target",
+    ".cache",
+    ".gradle",
+    ".mypy_cache",
+    ".next",
+    ".nuxt",
+    ".parcel-cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".tox",
+    ".turbo",
+    ".venv",
+    "__pycache__",
+    "cache",
+    "caches",
+    "node_modules",
+    "target",
 ];
 /// Sorted.
 const TEMPORARY_FOLDERS: &[&str] = &[".tmp", ".trash", "temp", "tmp"];

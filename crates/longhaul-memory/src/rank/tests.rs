@@ -53,7 +53,8 @@ fn an_old_decision_outranks_fresh_chatter_that_was_stated_unimportant() {
     let (scale, raw) = full();
     let importance = score(&RankSettings::default(), &scale, raw, &decision).1.importance;
     assert!((importance.value - 0.6).abs() < 1e-6, "{importance:?}");
-    let action = Standing { is_action: true, ..Standing { age_ms: 100 * DAY, ..standing(Kind::Episode, Source::User) } };
+    let action =
+        Standing { is_action: true, ..Standing { age_ms: 100 * DAY, ..standing(Kind::Episode, Source::User) } };
     assert_eq!(total(&action).1, Rule::Said);
     assert_ne!(total(&Standing { source: Source::Tool, ..action }).1, Rule::Said);
 }
@@ -164,9 +165,8 @@ fn an_explanation_reads_the_same_in_every_version() {
 
 fn raws() -> impl Strategy<Value = Raw> {
     let cosine = || proptest::option::of(-1_f32..1.0);
-    (0_f32..100.0, proptest::option::of(0_f32..100.0), cosine(), cosine()).prop_map(
-        |(words, words_around, meaning, meaning_around)| Raw { words, words_around, meaning, meaning_around },
-    )
+    (0_f32..100.0, proptest::option::of(0_f32..100.0), cosine(), cosine())
+        .prop_map(|(words, words_around, meaning, meaning_around)| Raw { words, words_around, meaning, meaning_around })
 }
 
 proptest! {

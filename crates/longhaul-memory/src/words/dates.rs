@@ -106,7 +106,8 @@ fn number(word: &Word<'_>, next: Option<&Word<'_>>, before: Option<&Word<'_>>) -
 
 fn named(word: &str) -> Option<DatePart> {
     let place = |place: usize| u8::try_from(place).ok();
-    let is_month = |(long, short): &(&str, &str)| word == *long || word == *short || (word == "sept" && *short == "sep");
+    let is_month =
+        |(long, short): &(&str, &str)| word == *long || word == *short || (word == "sept" && *short == "sep");
     if let Some(month) = MONTHS.iter().position(is_month) {
         return place(month + 1).map(DatePart::Month);
     }

@@ -45,7 +45,8 @@ impl Talk {
             }
         }
         let dates = dates(query);
-        let of_date = |term: &str| dates.iter().find(|(_, other)| other.as_deref() == Some(term)).map(|(part, _)| *part);
+        let of_date =
+            |term: &str| dates.iter().find(|(_, other)| other.as_deref() == Some(term)).map(|(part, _)| *part);
         let found = |term: String| Term { date: of_date(&term), postings: postings.remove(&term).unwrap_or_default() };
         text::terms(query).into_iter().map(found).collect()
     }

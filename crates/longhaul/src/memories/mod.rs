@@ -70,9 +70,9 @@ impl Memories {
         let opened = StoreSettings { keys: StateKeys::from_env().map_err(StoreError::from)?, ..opened };
         let migrations = [longhaul_memory::MIGRATIONS, longhaul_knowledge::MIGRATIONS];
         let store = Store::open(opened, ambient.clone(), &migrations).await?;
-        let (embedder, no_model) = if with_model { model(settings)? } else { (None, None) };
+        let (embedder, no_model) = if with_model { model(settings, &ambient)? } else { (None, None) };
         let id = embedder.as_ref().map(|embedder| embedder.id().to_owned());
-        let memory = Memory::new(store.clone(), embedder);
+        let memory = crate::embedding::memory(store.clone(), embedder, settings);
         let (scope, zone) = (Scope { tenant, user }, Zone::local());
         Ok(Self { memory, store, scope, ambient, zone, embedder: id, no_model })
     }
@@ -264,8 +264,8 @@ fn folder(dir: &Path, make: bool) -> Result<StoreSettings, MemoriesError> {
 type Model = (Option<Arc<dyn Embedder>>, Option<String>);
 
 /// The embedding model, or why there is none. That none is installed is no error: memory works by words then.
-fn model(settings: &Settings) -> Result<Model, MemoriesError> {
-    match crate::home::embedder(settings) {
+fn model(settings: &Settings, ambient: &Ambient) -> Result<Model, MemoriesError> {
+    match crate::embedding::embedder(settings, ambient) {
         Ok(embedder) => Ok((Some(embedder), None)),
         Err(error @ longhaul_memory::EmbedError::NotInstalled { .. }) => Ok((None, Some(error.to_string()))),
         Err(error) => Err(error.into()),
