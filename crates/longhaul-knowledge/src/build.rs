@@ -519,7 +519,8 @@ fn read_pieces(path: &Path, name: &str, digest: &str, tokens: usize) -> Result<P
     }
     let document = parse::parse(Path::new(name), &bytes)?;
     let format = Format::of(Path::new(name), &bytes);
-    let pieces = chunks(&document, tokens).iter().map(|chunk| piece(chunk, document.title.as_deref(), digest, format));
+    let chunks = chunks(&document, tokens);
+    let pieces = chunks.iter().map(|chunk| piece(chunk, document.title.as_deref(), digest, format));
     Ok((format, document.title.clone(), pieces.collect()))
 }
 

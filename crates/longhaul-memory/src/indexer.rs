@@ -10,7 +10,9 @@ use longhaul_core::Scope;
 use longhaul_store::{ReadTx, StoreError, values};
 
 use crate::{
-    EmbedError, Embedder, Memory, MemoryError, access, embed, keyword,
+    EmbedError, Embedder, Memory, MemoryError, access,
+    change::FRESH,
+    embed, keyword,
     namespace::{Namespace, PartitionId},
     rows,
 };
@@ -29,6 +31,8 @@ pub struct Indexed {
     pub failed: u64,
     /// Memories whose keyword index was built anew.
     pub rebuilt: u64,
+    /// Vectors of models that were used before, removed because the present one's are complete.
+    pub replaced: u64,
 }
 
 /// The background task; see [`Memory::indexer`].
@@ -115,22 +119,75 @@ impl Memory {
         embedder: &dyn Embedder,
         indexed: &mut Indexed,
     ) -> Result<(), MemoryError> {
-        let mut after = 0;
+        let (mut after, mut fresh_after) = (0, 0);
         loop {
-            let page = self.pending(id, embedder, after).await?;
-            let Some(last) = page.last() else {
-                return if after == 0 { Ok(()) } else { self.read_vectors(id, embedder).await };
-            };
-            after = last.seq;
-            let (done, failed) = embed_page(embedder, page).await?;
-            indexed.failed += failed;
-            let (id, model) = (id.clone(), embedder.id().to_owned());
-            let keep = move |tx: &mut longhaul_store::Tx<'_>| {
-                let done: Vec<(i64, &[f32])> = done.iter().map(|(seq, vector)| (*seq, vector.as_slice())).collect();
-                rows::keep_vectors(tx, &id, &model, &done)
-            };
-            indexed.embedded += self.shared.store.write(keep).await?;
+            // While the old vectors serve, a row that was written since needs one of them to be found with the others.
+            self.embed_fresh(id, embedder, &mut fresh_after, indexed).await?;
+            if self.embed_next(id, embedder, None, &mut after, indexed).await? {
+                continue;
+            }
+            if after > 0 {
+                self.read_vectors(id, embedder).await?;
+            }
+            indexed.replaced += self.shared.change.settle(&self.shared.store, id, embedder.id()).await?;
+            return Ok(());
         }
+    }
+
+    /// Embeds rows that no model has embedded by the model used before, as long as that one's vectors serve.
+    async fn embed_fresh(
+        &self,
+        id: &PartitionId,
+        embedder: &dyn Embedder,
+        after: &mut i64,
+        indexed: &mut Indexed,
+    ) -> Result<(), MemoryError> {
+        let Some(previous) = self.shared.change.serving(id) else { return Ok(()) };
+        let key = values![&id.tenant, id.namespace.as_str()];
+        let newest = move |read: &ReadTx<'_>| {
+            let sql = "SELECT coalesce(max(seq), 0) FROM memories WHERE tenant_id = ?1 AND namespace = ?2";
+            read.query_one(sql, &key, |row| row.get(0))
+        };
+        let newest: i64 = self.shared.store.read(newest).await?;
+        if newest <= *after {
+            return Ok(());
+        }
+        loop {
+            match self.embed_next(id, previous.as_ref(), Some(embedder.id()), after, indexed).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(MemoryError::Embed(error)) => {
+                    tracing::warn!(%error, "the model used before cannot embed what is new");
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        *after = newest.max(*after);
+        Ok(())
+    }
+
+    /// Embeds the next page of rows after a number; false when there is none.
+    async fn embed_next(
+        &self,
+        id: &PartitionId,
+        embedder: &dyn Embedder,
+        without: Option<&str>,
+        after: &mut i64,
+        indexed: &mut Indexed,
+    ) -> Result<bool, MemoryError> {
+        let page = self.pending(id, embedder, without, *after).await?;
+        let Some(last) = page.last() else { return Ok(false) };
+        *after = last.seq;
+        let (done, failed) = embed_page(embedder, page).await?;
+        indexed.failed += failed;
+        let (id, model) = (id.clone(), embedder.id().to_owned());
+        let keep = move |tx: &mut longhaul_store::Tx<'_>| {
+            let done: Vec<(i64, &[f32])> = done.iter().map(|(seq, vector)| (*seq, vector.as_slice())).collect();
+            rows::keep_vectors(tx, &id, &model, &done)
+        };
+        indexed.embedded += self.shared.store.write(keep).await?;
+        Ok(true)
     }
 
     /// Reads what was embedded, so that the next search need not.
@@ -145,9 +202,18 @@ impl Memory {
         Ok(self.shared.store.read(current).await?)
     }
 
-    async fn pending(&self, id: &PartitionId, embedder: &dyn Embedder, after: i64) -> Result<Vec<Pending>, StoreError> {
-        let sql = format!("SELECT m.seq, m.content {PENDING} ORDER BY m.seq LIMIT {PAGE}");
-        let params = pending_params(id, embedder, after);
+    /// Rows after a number that have no vector of the embedder, nor of the model `without`.
+    async fn pending(
+        &self,
+        id: &PartitionId,
+        embedder: &dyn Embedder,
+        without: Option<&str>,
+        after: i64,
+    ) -> Result<Vec<Pending>, StoreError> {
+        let fresh = without.map_or("", |_| FRESH);
+        let sql = format!("SELECT m.seq, m.content {PENDING} {fresh} ORDER BY m.seq LIMIT {PAGE}");
+        let mut params = pending_params(id, embedder, after);
+        params.extend(without.map(longhaul_store::Value::from));
         let pending = |row: &longhaul_store::Row<'_>| Ok(Pending { seq: row.get(0)?, content: row.get(1)? });
         self.shared.store.read(move |read| read.query(&sql, &params, pending)).await
     }

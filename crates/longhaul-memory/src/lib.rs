@@ -27,6 +27,7 @@
 mod access;
 pub mod actions;
 mod bits;
+mod change;
 mod check;
 mod columns;
 mod edit;

@@ -16,6 +16,7 @@ use crate::{
     Embedder, Item, MemoryError, Namespace, NewMemory, Prepared, RankSettings, Tier,
     access::{self, Numbers, Right},
     actions,
+    change::Change,
     columns::Shelf,
     embed,
     keyword::{self, Recent},
@@ -46,6 +47,7 @@ pub struct Memory {
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) embedder: Option<Arc<dyn Embedder>>,
+    pub(crate) change: Change,
     pub(crate) columns: Shelf,
     pub(crate) vectors: Cache,
     pub(crate) words: Recent,
@@ -69,12 +71,26 @@ impl Memory {
     /// Memory over a store opened with [`crate::MIGRATIONS`]. Without an embedder it is searched by words alone.
     #[must_use]
     pub fn new(store: Store, embedder: Option<Arc<dyn Embedder>>) -> Self {
+        Self::with_previous(store, embedder, None)
+    }
+
+    /// The same after the embedding model was changed: until [`Memory::indexer`] has embedded a partition anew, what
+    /// `previous` embedded there goes on serving. Without it, or where it fails, a partition is searched by words and by
+    /// the part that has been embedded already; [`Memory::backlog`] says how much is left.
+    #[must_use]
+    pub fn with_previous(
+        store: Store,
+        embedder: Option<Arc<dyn Embedder>>,
+        previous: Option<Arc<dyn Embedder>>,
+    ) -> Self {
+        let change = Change::new(previous, embedder.as_ref());
         let vectors = Cache::new(VECTOR_BYTES_MAX, index_dir(store.place()));
         let columns = Shelf::new(COLUMN_BYTES_MAX);
         let (words, rank) = (Recent::new(POSTING_BYTES_MAX), RwLock::default());
         let life = Life::new(store.place());
         let (remote, wake) = (OnceLock::new(), Notify::new());
-        Self { shared: Arc::new(Shared { store, embedder, columns, vectors, words, life, remote, rank, wake }) }
+        let shared = Shared { store, embedder, change, columns, vectors, words, life, remote, rank, wake };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Ranks by these settings from the next search on, in all clones of this handle.

@@ -49,6 +49,8 @@ struct Search {
     dates: Vec<(DatePart, Option<String>)>,
     vector: Option<Vec<f32>>,
     settings: Arc<RankSettings>,
+    /// Its vector by the embedding model that was used before, while that one's vectors still serve.
+    previous: Option<Vec<f32>>,
     /// What a connected vector server said.
     asked: Asked,
 }
@@ -59,6 +61,8 @@ struct Part<'a> {
     columns: RwLockReadGuard<'a, Columns>,
     allowed: Bits,
     vectors: Option<Leg>,
+    /// Whether these are the vectors of the model that was used before.
+    by_previous: bool,
 }
 
 /// A memory by the place of its partition among those searched, and its number.
@@ -101,12 +105,17 @@ impl Memory {
             Some(vector) => (Some(self.unit_vector(vector)?), Mode::Hybrid),
             None => self.embedded(&text).await,
         };
+        let previous = match &query.vector {
+            Some(_) => None,
+            None => self.embedded_before(scope, &query.namespaces, &text).await?,
+        };
         let embedded_us = micros(started);
 
         let started = Instant::now();
         let (terms, dates) = (text::terms(&text), words::dates(&text));
         let asked = self.ask(scope, &query, vector.as_deref()).await?;
-        let mut search = Arc::new(Search { scope: scope.clone(), terms, dates, query, vector, settings, asked });
+        let search = Search { scope: scope.clone(), terms, dates, query, vector, settings, previous, asked };
+        let mut search = Arc::new(search);
         let ranked = loop {
             let ranked = self.ranked(&search).await?;
             let Search { query, vector, asked, .. } = Arc::make_mut(&mut search);
@@ -162,6 +171,16 @@ fn micros(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
+impl Part<'_> {
+    /// Takes the vectors of the model that was used before if they cover more of what the filter let through.
+    fn prefer(&mut self, before: Option<&Leg>) {
+        let known = |leg: Option<&Leg>| leg.map_or(0, |leg| leg.known(&self.allowed));
+        if known(before) > known(self.vectors.as_ref()) {
+            (self.vectors, self.by_previous) = (before.cloned(), true);
+        }
+    }
+}
+
 impl Search {
     /// `None` when there are cold segments that the view was not asked for.
     fn run(&self, read: &ReadTx<'_>, shared: &Shared, view: View) -> Result<Option<Ranked>, MemoryError> {
@@ -178,15 +197,17 @@ impl Search {
             held.push((
                 shared.columns.current(read, &partition.id, partition.last_change)?,
                 self.vectors(read, shared, partition)?,
+                self.vectors_before(read, shared, partition)?,
             ));
         }
         let mut parts = Vec::with_capacity(partitions.len());
-        for (partition, (columns, vectors)) in partitions.iter().zip(&held) {
+        for (partition, (columns, vectors, _)) in partitions.iter().zip(&held) {
             parts.push(Part {
                 partition,
                 columns: columns.columns(),
                 allowed: Bits::default(),
                 vectors: vectors.clone(),
+                by_previous: false,
             });
         }
         let Some(mut cold) = view.parts(read, &partitions, &self.query)? else { return Ok(None) };
@@ -194,6 +215,9 @@ impl Search {
         filter.check_fields(&columns.collect::<Vec<_>>())?;
         if self.query.tiers != Tiers::Cold {
             parts.iter_mut().for_each(|part| part.allowed = filter.run(&part.columns));
+        }
+        for (part, (.., before)) in parts.iter_mut().zip(&held) {
+            part.prefer(before.as_ref());
         }
         cold.iter_mut().for_each(|part| part.allow(&filter));
 
@@ -252,7 +276,8 @@ impl Search {
                 candidates.insert((parts.len() + found.part, found.number), raw);
             }
         }
-        let scale = Scale::new(legs, bounds, self.vector.is_some(), candidates.values());
+        let is_hybrid = self.vector.is_some() || self.previous.is_some();
+        let scale = Scale::new(legs, bounds, is_hybrid, candidates.values());
         Ok((candidates, scale))
     }
 
@@ -281,7 +306,8 @@ impl Search {
         seqs: &mut Vec<u32>,
         take: usize,
     ) -> Result<HashMap<i64, f32>, StoreError> {
-        let (Some(vector), Some(leg)) = (&self.vector, &part.vectors) else { return Ok(HashMap::new()) };
+        let vector = if part.by_previous { &self.previous } else { &self.vector };
+        let (Some(vector), Some(leg)) = (vector, &part.vectors) else { return Ok(HashMap::new()) };
         let nearest = leg.search(read, vector, &part.allowed, take)?;
         let mut cosines: HashMap<i64, f32> = nearest.iter().map(|(cosine, seq)| (*seq, *cosine)).collect();
         let by_words: Vec<i64> =
@@ -313,6 +339,18 @@ impl Search {
         }
         let vector = self.vector.as_deref().zip(shared.embedder.as_deref().map(Embedder::id));
         cold::candidates(cold, partition, &keyword::distinct(&self.terms), hot, vector, take)
+    }
+
+    /// The vectors of the model that was used before, while they serve and it embedded the query.
+    fn vectors_before(
+        &self,
+        read: &ReadTx<'_>,
+        shared: &Shared,
+        partition: &Partition,
+    ) -> Result<Option<Leg>, StoreError> {
+        let (Some(_), Some(model)) = (&self.previous, shared.change.serving(&partition.id)) else { return Ok(None) };
+        let current = shared.vectors.current(read, &partition.id, model.id(), model.dimensions());
+        current.map(|current| Some(Leg::Local(current)))
     }
 
     /// What the query's vector is compared with in a partition; `None` when the query has none.

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use longhaul_core::{Ambient, Event, Scope, TraceId};
 use longhaul_durable::{Progress, Runtime};
 use longhaul_harness::{Harness, HarnessSettings, SandboxPlace};
-use longhaul_memory::{EmbedError, Embedder, LocalModel, Memory, embedding};
+use longhaul_memory::{Embedder, Memory};
 use longhaul_model::{ChatModel, Retry};
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
 use longhaul_tools::{
@@ -17,7 +17,7 @@ use longhaul_workspace::Workspace;
 use tokio::sync::broadcast;
 
 use crate::{
-    LonghaulError,
+    LonghaulError, embedding,
     memories::wiring,
     settings::{SandboxNetwork, Settings},
 };
@@ -113,7 +113,7 @@ impl Longhaul {
 
     /// The local embedding model.
     pub(crate) fn embedder(&self) -> Result<Arc<dyn Embedder>, LonghaulError> {
-        Ok(embedder(&self.settings)?)
+        Ok(embedding::embedder(&self.settings, &self.ambient)?)
     }
 
     /// The live components of the harness.
@@ -149,7 +149,7 @@ impl Longhaul {
 
     /// The memory of the harness, as the settings want it.
     fn memory(&self, embedder: Option<Arc<dyn Embedder>>) -> Memory {
-        let memory = Memory::new(self.store.clone(), embedder);
+        let memory = embedding::memory(self.store.clone(), embedder, &self.settings);
         if let Err(error) = wiring::configure(&memory, &self.settings.memory) {
             // Hot memories are found without it; `longhaul memory tiers` says what is wrong.
             tracing::warn!(%error, "the cold tier of memory cannot be used");
@@ -179,10 +179,4 @@ impl Longhaul {
             ..HarnessSettings::default()
         }
     }
-}
-
-/// The embedding model that the settings name.
-pub(crate) fn embedder(settings: &Settings) -> Result<Arc<dyn Embedder>, EmbedError> {
-    let dir = embedding::locate(settings.embedding.path.as_deref(), &settings.models_dir())?;
-    Ok(Arc::new(LocalModel::open(&dir)?))
 }

@@ -15,6 +15,7 @@
 //! ```
 
 mod connect;
+mod embedding;
 mod error;
 mod folder;
 mod home;

@@ -4,6 +4,7 @@
 //! told on this machine.
 
 mod durable;
+mod embedding;
 mod harness;
 mod machine;
 mod row;
@@ -22,7 +23,11 @@ type Bench = fn(&Path, &[&str]) -> anyhow::Result<Vec<Row>>;
 
 /// Every bench by name, with the profile of the program that it measures.
 const BENCHES: &[(&str, &str, Bench)] =
-    &[("durable", "release", durable::rows), ("harness", machine::PROFILE, harness::rows)];
+    &[
+        ("durable", "release", durable::rows),
+        ("embedding", "release", embedding::rows),
+        ("harness", machine::PROFILE, harness::rows),
+    ];
 
 /// The names of all benches.
 pub(crate) fn names() -> Vec<&'static str> {

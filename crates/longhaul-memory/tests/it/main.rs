@@ -1,6 +1,7 @@
 //! Behaviour of long-term memory at its public boundary, on a real store and the real embedding model.
 
 mod actions;
+mod change;
 mod derived;
 mod editing;
 mod figures;

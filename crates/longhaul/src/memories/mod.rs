@@ -78,9 +78,9 @@ impl Memories {
         let opened = StoreSettings { keys: StateKeys::from_env().map_err(StoreError::from)?, ..opened };
         let migrations = [longhaul_memory::MIGRATIONS, longhaul_knowledge::MIGRATIONS];
         let store = Store::open(opened, ambient.clone(), &migrations).await?;
-        let (embedder, no_model) = if with_model { model(settings)? } else { (None, None) };
+        let (embedder, no_model) = if with_model { model(settings, &ambient)? } else { (None, None) };
         let id = embedder.as_ref().map(|embedder| embedder.id().to_owned());
-        let memory = Memory::new(store.clone(), embedder);
+        let memory = crate::embedding::memory(store.clone(), embedder, settings);
         wiring::configure(&memory, &settings.memory)?;
         let (rules, review) = (wiring::tier_rules(&settings.memory), wiring::review_policy(&settings.memory));
         let (scope, zone) = (Scope { tenant, user }, Zone::local());
@@ -125,20 +125,14 @@ impl Memories {
 
     /// What is remembered of the user: its entries, their versions, what is proposed.
     #[must_use]
-    pub fn user_memory(&self) -> longhaul_memory::user::UserMemory {
-        longhaul_memory::user::UserMemory::new(self.memory.clone())
+    pub fn user_memory(&self) -> UserMemory {
+        UserMemory::new(self.memory.clone()).reviewed_by(self.review.clone())
     }
 
     /// The embedding model's id, if it is loaded.
     #[must_use]
     pub fn embedder(&self) -> Option<&str> {
         self.embedder.as_deref()
-    }
-
-    /// What is known of the user, and what is proposed.
-    #[must_use]
-    pub fn user(&self) -> UserMemory {
-        UserMemory::new(self.memory.clone()).reviewed_by(self.review.clone())
     }
 
     /// Why texts are not embedded, where the model was wanted and is not installed.
@@ -333,8 +327,8 @@ fn folder(dir: &Path, make: bool) -> Result<StoreSettings, MemoriesError> {
 type Model = (Option<Arc<dyn Embedder>>, Option<String>);
 
 /// The embedding model, or why there is none. That none is installed is no error: memory works by words then.
-fn model(settings: &Settings) -> Result<Model, MemoriesError> {
-    match crate::home::embedder(settings) {
+fn model(settings: &Settings, ambient: &Ambient) -> Result<Model, MemoriesError> {
+    match crate::embedding::embedder(settings, ambient) {
         Ok(embedder) => Ok((Some(embedder), None)),
         Err(error @ longhaul_memory::EmbedError::NotInstalled { .. }) => Ok((None, Some(error.to_string()))),
         Err(error) => Err(error.into()),

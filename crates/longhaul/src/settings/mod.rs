@@ -85,14 +85,22 @@ pub enum ModelSpec {
 }
 
 /// The embedding model.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct EmbeddingSettings {
     /// Its name.
     pub model: String,
-    /// The length of its vectors.
+    /// The length of a service's vectors.
     pub dimension: u32,
     /// A folder that holds it, instead of the cache.
     pub path: Option<PathBuf>,
+    /// The service that embeds, instead of a model on this machine.
+    pub url: Option<String>,
+    /// The service's key.
+    pub api_key: Option<Secret>,
+    /// What is put before queries, instead of what the model says.
+    pub query_prompt: Option<String>,
+    /// What is put before texts that are kept, instead of what the model says.
+    pub document_prompt: Option<String>,
 }
 
 /// Long-term memory.
@@ -254,6 +262,10 @@ impl Settings {
                 model: values.text("embedding.model").unwrap_or_default(),
                 dimension: values.number("embedding.dimension"),
                 path: values.path("embedding.path"),
+                url: values.text("embedding.url"),
+                api_key: values.secret("embedding.api_key"),
+                query_prompt: values.text("embedding.query_prompt"),
+                document_prompt: values.text("embedding.document_prompt"),
             },
             memory: MemorySettings {
                 uri: values.text("memory.uri"),
@@ -333,14 +345,35 @@ impl Sources {
     }
 }
 
-/// A name other than the built-in model's is kept and said to be unused; a wrong length for the built-in one is an error.
+/// A service must be told its model and the length of the vectors; without one, a name other than the built-in model's is
+/// kept and said to be unused, and a wrong length for the built-in one is an error.
 fn embedding_notice(values: &Values, notices: &mut Vec<String>) -> Result<(), SettingsError> {
     const BUILT_IN: (&str, u64) = ("all-MiniLM-L6-v2", 384);
+    let refuse = |key: &'static str, expected: String, found: Option<String>| {
+        Err(SettingsError::Value { origin: values.origin(key), key, expected, found })
+    };
+    if values.text("embedding.url").is_some() {
+        if values.path("embedding.path").is_some() {
+            return refuse("embedding.path", "left out where `embedding.url` is set".to_owned(), None);
+        }
+        for key in ["embedding.model", "embedding.dimension"] {
+            if values.origin(key) == Origin::Default {
+                return refuse(
+                    key,
+                    "set together with `embedding.url`, as the service's model has it".to_owned(),
+                    None,
+                );
+            }
+        }
+        return Ok(());
+    }
     let short = |name: &str| name.rsplit('/').next().unwrap_or(name).eq_ignore_ascii_case(BUILT_IN.0);
-    let Some(name) = values.text("embedding.model") else { return Ok(()) };
+    let Some(name) = values.text("embedding.model").filter(|_| values.path("embedding.path").is_none()) else {
+        return Ok(());
+    };
     if !short(&name) {
         notices.push(format!(
-            "embedding model {name} is not used yet: this release embeds with {}, on this machine ({})",
+            "embedding model {name} is not used: it needs `embedding.url` or `embedding.path`; memory embeds with {}, on this machine ({})",
             BUILT_IN.0,
             values.origin("embedding.model")
         ));
@@ -350,12 +383,7 @@ fn embedding_notice(values: &Values, notices: &mut Vec<String>) -> Result<(), Se
     if dimension == BUILT_IN.1 {
         return Ok(());
     }
-    Err(SettingsError::Value {
-        origin: values.origin("embedding.dimension"),
-        key: "embedding.dimension",
-        expected: format!("{} for {}", BUILT_IN.1, BUILT_IN.0),
-        found: Some(dimension.to_string()),
-    })
+    refuse("embedding.dimension", format!("{} for {}", BUILT_IN.1, BUILT_IN.0), Some(dimension.to_string()))
 }
 
 /// Checked values by key, with where each came from.

@@ -100,6 +100,26 @@ fn each_source_overrides_the_one_before_it() {
 }
 
 #[test]
+fn a_service_that_embeds_is_told_with_its_model_and_length() {
+    let with = |more: &str| {
+        let text = format!("[embedding]\nurl = \"http://127.0.0.1:8080/v1/\"\n{more}");
+        house().file("config/longhaul.toml", &text)
+    };
+    let settings = with("model = \"bge-m3\"\ndimension = 1024\n").variable("EMBEDDING_API_KEY", "sk-secret").load();
+    assert_eq!(settings.embedding.url.as_deref(), Some("http://127.0.0.1:8080/v1"));
+    assert_eq!((settings.embedding.model.as_str(), settings.embedding.dimension), ("bge-m3", 1024));
+    assert!(settings.notices.is_empty() && !format!("{settings:?}").contains("sk-secret"));
+    for (more, named) in [
+        ("", "embedding.model"),
+        ("model = \"bge-m3\"\n", "embedding.dimension"),
+        ("model = \"bge-m3\"\ndimension = 1024\npath = \"m\"\n", "embedding.path"),
+    ] {
+        let refusal = with(more).refusal();
+        assert!(refusal.contains(named) && refusal.contains("embedding.url"), "{refusal}");
+    }
+}
+
+#[test]
 fn the_names_of_the_documents_are_honoured() {
     let settings = house()
         .variable("OPENAI_API_KEY", "sk-secret")
@@ -118,7 +138,7 @@ fn the_names_of_the_documents_are_honoured() {
     assert_eq!(settings.memory.uri.as_deref(), Some("./milvus.db"));
     assert_eq!(settings.embedding.dimension, 3072);
     assert_eq!((settings.network.port, settings.studio.port), (9700, 9050));
-    assert!(settings.notices[0].contains("text-embedding-3-large is not used yet"), "{:?}", settings.notices);
+    assert!(settings.notices[0].contains("text-embedding-3-large is not used"), "{:?}", settings.notices);
     assert!(!format!("{settings:?}").contains("sk-secret"));
 }
 

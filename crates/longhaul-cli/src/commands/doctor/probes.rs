@@ -176,6 +176,9 @@ fn reasons(error: &dyn std::error::Error) -> String {
 }
 
 fn embedding(settings: &Settings) -> Check {
+    if let Some(url) = &settings.embedding.url {
+        return ok("embedding model", format!("{} at {url}, not asked", settings.embedding.model));
+    }
     match embedding::locate(settings.embedding.path.as_deref(), &settings.models_dir()) {
         Ok(dir) => ok("embedding model", dir.display().to_string()),
         Err(error) => missing("embedding model", reasons(&error), "longhaul setup"),
