@@ -99,6 +99,7 @@ fn name(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "another library's enum: what is not known here tells itself")]
 fn refused(root: &Path, error: &ignore::Error) -> (String, Refusal) {
     match error {
         ignore::Error::WithPath { path, err } => (name(root, path), refused(root, err).1),
