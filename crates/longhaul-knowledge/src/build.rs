@@ -305,8 +305,13 @@ impl Knowledge {
         let mut reused = false;
         let mut pieces = Vec::new();
         if file.problem.is_none() {
-            if let Some((before, old)) = work.known(&file.digest) {
-                pieces = self.pieces_of(work, before, &old.name).await?;
+            let known = match work.known(&file.digest) {
+                Some((before, old)) => Some((old, self.pieces_of(work, before, &old.name).await?)),
+                None => None,
+            };
+            // Passages that nobody asked for may be in cold storage; then the file is read again.
+            if let Some((old, of_old)) = known.filter(|(old, of_old)| of_old.len() as u64 == old.chunks) {
+                pieces = of_old;
                 (file.format, file.title) = (old.format.clone(), old.title.clone());
                 reused = true;
             } else {
@@ -519,8 +524,8 @@ fn read_pieces(path: &Path, name: &str, digest: &str, tokens: usize) -> Result<P
     }
     let document = parse::parse(Path::new(name), &bytes)?;
     let format = Format::of(Path::new(name), &bytes);
-    let pieces = chunks(&document, tokens).iter().map(|chunk| piece(chunk, document.title.as_deref(), digest, format));
-    Ok((format, document.title.clone(), pieces.collect()))
+    let pieces: Vec<Piece> = chunks(&document, tokens).into_iter().map(|chunk| piece(&chunk, document.title.as_deref(), digest, format)).collect();
+    Ok((format, document.title.clone(), pieces))
 }
 
 fn piece(chunk: &Chunk, title: Option<&str>, file_digest: &str, format: Format) -> Piece {

@@ -246,7 +246,8 @@ impl Knowledge {
     ) -> Result<(), KnowledgeError> {
         let namespace = name.namespace(version)?;
         loop {
-            let (memory, scope, name, namespace) = (self.memory.clone(), scope.clone(), name.clone(), namespace.clone());
+            let (memory, scope, name) = (self.memory.clone(), scope.clone(), name.clone());
+            let namespace = namespace.clone();
             let part = move |tx: &mut Tx<'_>| {
                 let key = values![&scope.tenant, name.as_str(), version];
                 tx.execute(
@@ -260,8 +261,12 @@ impl Knowledge {
                 Ok::<_, KnowledgeError>(memory.drop_partition(tx, &scope, &namespace, DROPPED_AT_ONCE)?)
             };
             if self.store.write(part).await? {
-                return Ok(());
+                break;
             }
         }
+        if let Err(error) = self.memory.purge_dropped(scope, &namespace) {
+            tracing::warn!(%error, %namespace, "the vector index of a removed version stays on the disk");
+        }
+        Ok(())
     }
 }
