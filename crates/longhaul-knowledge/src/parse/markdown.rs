@@ -44,7 +44,10 @@ pub(super) fn parse(text: &str) -> Document {
                     heading.push(' ');
                 }
             }
-            Event::Html(_) | Event::InlineHtml(_) | Event::FootnoteReference(_) | Event::Rule
+            Event::Html(_)
+            | Event::InlineHtml(_)
+            | Event::FootnoteReference(_)
+            | Event::Rule
             | Event::TaskListMarker(_) => {}
         }
     }
