@@ -63,6 +63,8 @@ class Record:
         text = text.replace(self.home, "/home/you")
         for found in re.findall(r"mem_[0-9a-z]{10,}", text):
             self.ids.setdefault(found, f"mem_{len(self.ids) + 1:04}")
+        for found in re.findall(r"prop_[0-9a-z]{10,}", text):
+            self.ids.setdefault(found, f"prop_{len(self.ids) + 1:04}")
         for found, short in self.ids.items():
             text = text.replace(found, short)
         text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8701", text)
@@ -70,7 +72,6 @@ class Record:
         text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-21 12:00", text)
         text = re.sub(r"\b20\d\d-\d\d-\d\d\b(?=[ ·])", "2026-11-21", text)
         text = re.sub(r'"date":"[^"]*"', '"date":"2026-11-21"', text)
-        # Scores depend on weights that may be tuned.
         return text
 
 
@@ -109,6 +110,7 @@ async def over_stdio(longhaul, home, record):
         talk = Talk(client, record)
         await remember(talk, record)
         await correct(talk, record)
+        await user(talk, record)
         await refuse(talk, record)
         await knowledge(longhaul, home, talk, record)
 
@@ -119,7 +121,7 @@ async def hello(client, record):
     record.say(f"Protocol {client.protocol_version}, server `{client.server_info.name}`. It says of itself:\n")
     record.say(f"> {client.instructions}\n")
     record.say(f"Tools: {', '.join(f'`{name}`' for name in names)}.\n")
-    for name in ("memory_search", "memory_add", "memory_get", "memory_edit", "memory_forget", "knowledge_search", "knowledge_list"):
+    for name in ("memory_search", "memory_add", "memory_get", "memory_edit", "memory_forget", "memory_user_edits", "user_memory_get", "knowledge_search", "knowledge_list"):
         record.expect(name in names, f"there is a tool {name}")
     for tool in listed.tools:
         record.expect(len(tool.description) > 60, f"{tool.name} says when to use it")
@@ -161,14 +163,27 @@ async def correct(talk, record):
     record.expect(gone.is_error and "can be seen here" in text, "it is gone")
 
 
+async def user(talk, record):
+    record.say("### What is known of the user\n")
+    text, edited = await talk.call("memory_user_edits", {"command": "add", "text": "Answer in short sentences."})
+    record.expect(not edited.is_error and "added as u1" in text, "what the user asked for is kept at once")
+    text, known = await talk.call("user_memory_get", {})
+    record.expect("short sentences" in text and "u1" in text, "and shown")
+    text, lasting = await talk.call("memory_add", {"content": "The user prefers tea to coffee.", "kind": "preference"})
+    record.expect(lasting.structured_content.get("state") == "pending", "what an agent concludes is proposed")
+    _, found = await talk.call("memory_search", {"query": "tea or coffee?"})
+    texts = [record["content"] for record in found.structured_content["records"]]
+    record.expect(not any("tea" in text for text in texts), "and not found before somebody has accepted it")
+    text, gone = await talk.call("memory_user_edits", {"command": "remove", "entry": "u1"})
+    record.expect("removed u1" in text, "it can be taken back")
+
+
 async def refuse(talk, record):
     record.say("### What goes wrong\n")
     text, wrong = await talk.call("memory_search", {"query": "x", "since": "the day after never"})
     record.expect(wrong.is_error and "never" in text, "a time that is none is explained")
     text, wrong = await talk.call("memory_add", {"content": "", "kind": "note"})
     record.expect(wrong.is_error, "nothing cannot be remembered")
-    text, wrong = await talk.call("memory_add", {"content": "The user always wants tea.", "kind": "preference"})
-    record.expect(wrong.is_error and "must be one of" in text, "a preference does not pass as a note")
     text, wrong = await talk.call("memory_add", {"content": "x", "namespace": "kb:guide:1"})
     record.expect(wrong.is_error and "read-only" in text, "a corpus is not written to")
     text, wrong = await talk.call("memory_get", {"id": "mem_of_somebody_else"})

@@ -43,6 +43,8 @@ Long-term memory, of agents and of yours:
   longhaul memory add \"Ada prefers tea\"          remember; it is found at once
   longhaul memory search \"what does Ada drink\"   by words, by meaning, with --explain
   longhaul memory --help                          correct, forget, export, import
+  longhaul knowledge add docs/ --corpus guide     documents to look things up in, with citations
+  longhaul mcp                                    both of it for any MCP client: docs/mcp.md
 
 Environment:
   OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL   the model's service (any OpenAI-compatible one)

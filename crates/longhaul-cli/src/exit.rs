@@ -2,7 +2,10 @@
 
 use std::{fmt, process::ExitCode};
 
-use longhaul::{ErrorKind, LonghaulError, MemoriesError, OperateError, knowledge::KnowledgeError, settings::SettingsError, tools::mcp::McpError};
+use longhaul::{
+    ErrorKind, LonghaulError, MemoriesError, OperateError, knowledge::KnowledgeError, settings::SettingsError,
+    tools::mcp::McpError,
+};
 
 /// An exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

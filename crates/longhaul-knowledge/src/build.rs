@@ -182,7 +182,8 @@ impl Knowledge {
             corpus: name.clone(),
             version,
             token,
-            before: before.map(|(version, _)| (version.version, by_digest.map(|file| (file.digest.clone(), file)).collect())),
+            before: before
+                .map(|(version, _)| (version.version, by_digest.map(|file| (file.digest.clone(), file)).collect())),
             same_recipe,
             chunk_tokens: addition.chunk_tokens,
         };
@@ -237,7 +238,8 @@ impl Knowledge {
         let number = all.iter().map(|(version, _)| version.version).max().unwrap_or(0) + 1;
         let namespace = addition.corpus.namespace(number)?;
         let selection = json!({ "include": addition.selection.include, "exclude": addition.selection.exclude,
-                                "everything": addition.selection.everything }).to_string();
+                                "everything": addition.selection.everything })
+        .to_string();
         let (memory, scope, corpus) = (self.memory.clone(), scope.clone(), addition.corpus.clone());
         let (recipe, token) = (recipe.to_owned(), token.clone());
         let begin = move |tx: &mut Tx<'_>| {
@@ -284,7 +286,8 @@ impl Knowledge {
     /// Of each file that was begun: its chunks, and how many of them are written.
     async fn progress_of(&self, work: &Work) -> Result<HashMap<String, (u64, u64)>, KnowledgeError> {
         let key = values![&work.scope.tenant, work.corpus.as_str(), work.version];
-        let sql = "SELECT name, chunks, done FROM knowledge_files WHERE tenant_id = ?1 AND corpus = ?2 AND version = ?3";
+        let sql =
+            "SELECT name, chunks, done FROM knowledge_files WHERE tenant_id = ?1 AND corpus = ?2 AND version = ?3";
         let rows = self.store.read(move |read| {
             read.query(sql, &key, |row| Ok((row.get::<String>(0)?, (row.get::<u64>(1)?, row.get::<u64>(2)?))))
         });
@@ -305,8 +308,13 @@ impl Knowledge {
         let mut reused = false;
         let mut pieces = Vec::new();
         if file.problem.is_none() {
-            if let Some((before, old)) = work.known(&file.digest) {
-                pieces = self.pieces_of(work, before, &old.name).await?;
+            let known = match work.known(&file.digest) {
+                Some((before, old)) => Some((old, self.pieces_of(work, before, &old.name).await?)),
+                None => None,
+            };
+            // Passages that nobody asked for may be in cold storage; then the file is read again.
+            if let Some((old, of_old)) = known.filter(|(old, of_old)| of_old.len() as u64 == old.chunks) {
+                pieces = of_old;
                 (file.format, file.title) = (old.format.clone(), old.title.clone());
                 reused = true;
             } else {
@@ -347,7 +355,13 @@ impl Knowledge {
     }
 
     /// Writes the pieces from the `done`th on, some in each transaction. Gives how many came with a vector.
-    async fn write_file(&self, work: &Work, file: FileInfo, pieces: Vec<Piece>, done: u64) -> Result<u64, KnowledgeError> {
+    async fn write_file(
+        &self,
+        work: &Work,
+        file: FileInfo,
+        pieces: Vec<Piece>,
+        done: u64,
+    ) -> Result<u64, KnowledgeError> {
         let mut vectors = 0;
         let mut at = usize::try_from(done).unwrap_or(usize::MAX).min(pieces.len());
         let mut pieces = pieces.into_iter().skip(at).peekable();
@@ -362,10 +376,17 @@ impl Knowledge {
         }
     }
 
-    async fn write_batch(&self, work: &Work, file: &FileInfo, batch: Vec<Piece>, at: usize) -> Result<u64, KnowledgeError> {
+    async fn write_batch(
+        &self,
+        work: &Work,
+        file: &FileInfo,
+        batch: Vec<Piece>,
+        at: usize,
+    ) -> Result<u64, KnowledgeError> {
         let namespace = work.corpus.namespace(work.version)?;
         let memory = self.memory.clone();
-        let (scope, corpus, version, token) = (work.scope.clone(), work.corpus.clone(), work.version, work.token.clone());
+        let (scope, corpus, version, token) =
+            (work.scope.clone(), work.corpus.clone(), work.version, work.token.clone());
         let before = work.before.as_ref().map(|(version, _)| *version);
         let file = file.clone();
         let write = move |tx: &mut Tx<'_>| {
@@ -413,13 +434,15 @@ impl Knowledge {
         if taken.is_empty() {
             self.drop_version(&work.scope, &work.corpus, work.version, State::Removed).await?;
             let first = refusals(&files).into_iter().next();
-            let reason = first.map_or_else(|| "it has no files".to_owned(), |(name, problem)| format!("{name}: {problem}"));
+            let reason =
+                first.map_or_else(|| "it has no files".to_owned(), |(name, problem)| format!("{name}: {problem}"));
             return Err(KnowledgeError::NothingToAdd { path: path.to_owned(), reason });
         }
         let chunks: u64 = taken.iter().map(|file| file.chunks).sum();
         let bytes: u64 = taken.iter().map(|file| file.bytes).sum();
         let (taken, refused) = (taken.len(), files.len() - taken.len());
-        let (memory, scope, corpus, version) = (self.memory.clone(), work.scope.clone(), work.corpus.clone(), work.version);
+        let (memory, scope, corpus, version) =
+            (self.memory.clone(), work.scope.clone(), work.corpus.clone(), work.version);
         let (token, before) = (work.token.clone(), work.before.as_ref().map(|(version, _)| *version));
         let complete = move |tx: &mut Tx<'_>| {
             tx.check_lease(&token)?;
@@ -438,7 +461,11 @@ impl Knowledge {
             let sql = format!(
                 "SELECT {VERSION_COLUMNS} FROM knowledge_versions WHERE tenant_id = ?1 AND corpus = ?2 AND version = ?3"
             );
-            Ok::<_, KnowledgeError>(tx.query_one(&sql, &values![&scope.tenant, corpus.as_str(), version], version_row)?)
+            Ok::<_, KnowledgeError>(tx.query_one(
+                &sql,
+                &values![&scope.tenant, corpus.as_str(), version],
+                version_row,
+            )?)
         };
         self.store.write(complete).await
     }
@@ -519,9 +546,11 @@ fn read_pieces(path: &Path, name: &str, digest: &str, tokens: usize) -> Result<P
     }
     let document = parse::parse(Path::new(name), &bytes)?;
     let format = Format::of(Path::new(name), &bytes);
-    let chunks = chunks(&document, tokens);
-    let pieces = chunks.iter().map(|chunk| piece(chunk, document.title.as_deref(), digest, format));
-    Ok((format, document.title.clone(), pieces.collect()))
+    let pieces: Vec<Piece> = chunks(&document, tokens)
+        .into_iter()
+        .map(|chunk| piece(&chunk, document.title.as_deref(), digest, format))
+        .collect();
+    Ok((format, document.title.clone(), pieces))
 }
 
 fn piece(chunk: &Chunk, title: Option<&str>, file_digest: &str, format: Format) -> Piece {

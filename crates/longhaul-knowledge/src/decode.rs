@@ -94,7 +94,8 @@ fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
 fn named_in_head(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(2048)]).to_ascii_lowercase();
     let after = head.split("charset=").nth(1)?.trim_start_matches(['"', '\'', ' ']);
-    let label: String = after.chars().take_while(|char| char.is_ascii_alphanumeric() || "-_:".contains(*char)).collect();
+    let label: String =
+        after.chars().take_while(|char| char.is_ascii_alphanumeric() || "-_:".contains(*char)).collect();
     Encoding::for_label(label.as_bytes())
 }
 
@@ -114,7 +115,8 @@ mod tests {
         assert_eq!(text(&shift_jis).unwrap(), japanese);
         let little: Vec<u8> = "a plain text\nof lines".encode_utf16().flat_map(u16::to_le_bytes).collect();
         assert_eq!(text(&little).unwrap(), "a plain text\nof lines");
-        let big: Vec<u8> = [&[0xfe, 0xff][..], &chinese.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<_>>()].concat();
+        let big: Vec<u8> =
+            [&[0xfe, 0xff][..], &chinese.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<_>>()].concat();
         assert_eq!(text(&big).unwrap(), plain);
     }
 

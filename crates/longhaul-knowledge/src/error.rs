@@ -80,7 +80,9 @@ pub enum KnowledgeError {
         name: String,
     },
     /// Stopped by the caller.
-    #[error("stopped before version {version} of corpus {name:?} was complete; the same command goes on where it stopped")]
+    #[error(
+        "stopped before version {version} of corpus {name:?} was complete; the same command goes on where it stopped"
+    )]
     Stopped {
         /// The corpus.
         name: String,

@@ -12,10 +12,7 @@ use longhaul_core::{Scope, ThreadId};
 use longhaul_memory::{Grantee, Memory, Namespace};
 use longhaul_store::{Lease, LeaseError, ReadTx, Row, Store, StoreError, Tx, values};
 
-use crate::{
-    CorpusName, CorpusRef, Difference, FileInfo, KnowledgeError, State, Version,
-    corpus::NAMESPACE_PREFIX,
-};
+use crate::{CorpusName, CorpusRef, Difference, FileInfo, KnowledgeError, State, Version, corpus::NAMESPACE_PREFIX};
 
 /// Rows erased in one transaction.
 const DROPPED_AT_ONCE: usize = 500;
@@ -63,7 +60,12 @@ pub(crate) fn versions_of(read: &ReadTx<'_>, scope: &Scope, name: &CorpusName) -
 }
 
 /// The files of a version, by name.
-pub(crate) fn files_of(read: &ReadTx<'_>, scope: &Scope, name: &CorpusName, version: u32) -> Result<Vec<FileInfo>, StoreError> {
+pub(crate) fn files_of(
+    read: &ReadTx<'_>,
+    scope: &Scope,
+    name: &CorpusName,
+    version: u32,
+) -> Result<Vec<FileInfo>, StoreError> {
     let file = |row: &Row<'_>| {
         Ok(FileInfo {
             name: row.get(0)?,
@@ -95,7 +97,8 @@ impl Knowledge {
     /// # Errors
     /// Those of the store.
     pub async fn versions(&self, scope: &Scope) -> Result<Vec<Version>, KnowledgeError> {
-        let readable: BTreeSet<Namespace> = self.memory.partitions(scope).await?.into_iter().map(|info| info.namespace).collect();
+        let readable: BTreeSet<Namespace> =
+            self.memory.partitions(scope).await?.into_iter().map(|info| info.namespace).collect();
         let (tenant, user) = (scope.tenant.clone(), scope.user.clone());
         let sql = format!(
             "SELECT {VERSION_COLUMNS} FROM knowledge_versions WHERE tenant_id = ?1 AND state <> 'removed'
@@ -246,7 +249,8 @@ impl Knowledge {
     ) -> Result<(), KnowledgeError> {
         let namespace = name.namespace(version)?;
         loop {
-            let (memory, scope, name, namespace) = (self.memory.clone(), scope.clone(), name.clone(), namespace.clone());
+            let (memory, scope, name) = (self.memory.clone(), scope.clone(), name.clone());
+            let namespace = namespace.clone();
             let part = move |tx: &mut Tx<'_>| {
                 let key = values![&scope.tenant, name.as_str(), version];
                 tx.execute(
@@ -260,8 +264,12 @@ impl Knowledge {
                 Ok::<_, KnowledgeError>(memory.drop_partition(tx, &scope, &namespace, DROPPED_AT_ONCE)?)
             };
             if self.store.write(part).await? {
-                return Ok(());
+                break;
             }
         }
+        if let Err(error) = self.memory.purge_dropped(scope, &namespace) {
+            tracing::warn!(%error, %namespace, "the vector index of a removed version stays on the disk");
+        }
+        Ok(())
     }
 }

@@ -74,7 +74,8 @@ impl Knowledge {
         for version in &versions {
             by_namespace.insert(version.corpus.namespace(version.version)?, version);
         }
-        let asked = Query { namespaces: by_namespace.keys().cloned().collect(), ..Query::new(query.text.clone(), query.k) };
+        let asked =
+            Query { namespaces: by_namespace.keys().cloned().collect(), ..Query::new(query.text.clone(), query.k) };
         let recall = self.memory.search(scope, &asked).await?;
         let passages = recall.hits.into_iter().filter_map(|hit| {
             let version = *by_namespace.get(&hit.item.namespace)?;

@@ -37,7 +37,9 @@ mod tests {
     fn prose_of_many_scripts_is_not_underestimated() {
         // What the tokeniser of all-MiniLM-L6-v2 (first) and of XLM-R (second) made of them, without special tokens.
         assert_eq!(estimate(""), 0);
-        assert!(estimate("A feature counts as done only when its steps have been carried out in a real browser.") >= 17);
+        assert!(
+            estimate("A feature counts as done only when its steps have been carried out in a real browser.") >= 17
+        );
         assert!(estimate("长期任务需要记忆。") >= 9);
         assert!(estimate("memory_user_edits(add, replace, 0x1f)") >= 15);
     }

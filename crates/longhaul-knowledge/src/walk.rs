@@ -51,7 +51,9 @@ pub(crate) fn walk(root: &Path, selection: &Selection) -> Result<Walked, Knowled
     }
     for entry in builder(&real, selection)?.build() {
         match entry {
-            Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) => take(&mut walked, &real, entry.path())?,
+            Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) => {
+                take(&mut walked, &real, entry.path())?
+            }
             Ok(_) => {}
             Err(error) => walked.refused.push(refused(&real, &error)),
         }
@@ -64,11 +66,12 @@ fn builder(root: &Path, selection: &Selection) -> Result<WalkBuilder, KnowledgeE
     let mut overrides = OverrideBuilder::new(root);
     let globs = selection.include.iter().cloned().chain(selection.exclude.iter().map(|glob| format!("!{glob}")));
     for glob in globs {
-        overrides.add(&glob).map_err(|error| KnowledgeError::Glob { glob: glob.clone(), problem: error.to_string() })?;
+        overrides
+            .add(&glob)
+            .map_err(|error| KnowledgeError::Glob { glob: glob.clone(), problem: error.to_string() })?;
     }
-    let overrides = overrides
-        .build()
-        .map_err(|error| KnowledgeError::Glob { glob: String::new(), problem: error.to_string() })?;
+    let overrides =
+        overrides.build().map_err(|error| KnowledgeError::Glob { glob: String::new(), problem: error.to_string() })?;
     let mut builder = WalkBuilder::new(root);
     builder
         .overrides(overrides)
@@ -99,6 +102,7 @@ fn name(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "another library's enum: what is not known here tells itself")]
 fn refused(root: &Path, error: &ignore::Error) -> (String, Refusal) {
     match error {
         ignore::Error::WithPath { path, err } => (name(root, path), refused(root, err).1),

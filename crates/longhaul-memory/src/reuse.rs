@@ -9,6 +9,8 @@ use longhaul_store::{ReadTx, StoreError, Tx, values};
 use crate::{
     Memory, MemoryError, Namespace,
     access::{self, Right},
+    life::erase_cold,
+    namespace::PartitionId,
     rows,
 };
 
@@ -84,11 +86,30 @@ impl Memory {
                 rows::erase(tx, &found)?;
             }
         }
-        if ids.len() < memories_max {
+        let cold: Vec<MemoryId> = tx.query(
+            "SELECT memory_id FROM memory_cold WHERE tenant_id = ?1 AND namespace = ?2 LIMIT ?3",
+            &values![&scope.tenant, namespace.as_str(), memories_max],
+            |row| row.get(0),
+        )?;
+        for id in &cold {
+            erase_cold(tx, &scope.tenant, id)?;
+        }
+        if ids.len() < memories_max && cold.len() < memories_max {
             drop_rest(tx, scope, namespace)?;
             return Ok(true);
         }
         Ok(false)
+    }
+}
+
+impl Memory {
+    /// Lets go of what this process and its disk hold of a partition that was dropped: columns, postings, the vector
+    /// index's file.
+    ///
+    /// # Errors
+    /// When the file cannot be removed.
+    pub fn purge_dropped(&self, scope: &Scope, namespace: &Namespace) -> std::io::Result<()> {
+        self.shared.purge(&PartitionId::new(&scope.tenant, namespace)).map(drop)
     }
 }
 

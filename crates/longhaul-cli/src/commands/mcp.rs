@@ -18,8 +18,8 @@ use crate::{args::Global, exit::Exit};
 /// Give any MCP client this machine's memory and knowledge
 ///
 /// Serves the Model Context Protocol on standard input and output, as clients start it, or with --http for many clients
-/// at once. Tools: memory_search, memory_add, memory_get, memory_edit, memory_forget,
-/// memory_user_edits, user_memory_get, knowledge_search, knowledge_list.
+/// at once. Tools: memory_search, memory_add, memory_get, memory_edit, memory_forget, user_memory_get,
+/// memory_user_edits, knowledge_search, knowledge_list.
 /// Works with an empty home, and without the embedding model by words alone.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -15,15 +15,41 @@ const SKIPPED: [&str; 17] = [
 ];
 /// Elements that begin a block of their own.
 const BLOCKS: [&str; 27] = [
-    "p", "div", "section", "article", "main", "header", "ul", "ol", "dl", "table", "pre", "blockquote", "h1", "h2", "h3",
-    "h4", "h5", "h6", "figure", "figcaption", "details", "summary", "address", "hr", "body", "dd", "dt",
+    "p",
+    "div",
+    "section",
+    "article",
+    "main",
+    "header",
+    "ul",
+    "ol",
+    "dl",
+    "table",
+    "pre",
+    "blockquote",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "figure",
+    "figcaption",
+    "details",
+    "summary",
+    "address",
+    "hr",
+    "body",
+    "dd",
+    "dt",
 ];
 /// Deepest nesting that is followed.
 const DEPTH_MAX: usize = 200;
 
 pub(super) fn parse(source: &str) -> Document {
     let tree = Html::parse_document(source);
-    let mut walk = Walk { source, lines: Lines::of(source), cursor: 0, document: Document::default(), inline: String::new() };
+    let mut walk =
+        Walk { source, lines: Lines::of(source), cursor: 0, document: Document::default(), inline: String::new() };
     walk.document.title = first(&tree, "title").map(|title| words(title)).filter(|title| !title.is_empty());
     if let Some(root) = content_root(&tree) {
         walk.children(root, 0);
@@ -69,7 +95,11 @@ impl Walk<'_> {
                         self.element(element, depth + 1);
                     }
                 }
-                Node::Document | Node::Fragment | Node::Doctype(_) | Node::Comment(_) | Node::ProcessingInstruction(_) => {}
+                Node::Document
+                | Node::Fragment
+                | Node::Doctype(_)
+                | Node::Comment(_)
+                | Node::ProcessingInstruction(_) => {}
             }
         }
     }
@@ -138,7 +168,8 @@ impl Walk<'_> {
 
     /// The byte at which a word next stands in the source; where it is written otherwise, the last place known.
     fn find(&self, word: Option<&str>) -> usize {
-        let window = &self.source[self.cursor..self.source.ceil_char_boundary((self.cursor + 20_000).min(self.source.len()))];
+        let window =
+            &self.source[self.cursor..self.source.ceil_char_boundary((self.cursor + 20_000).min(self.source.len()))];
         word.and_then(|word| window.find(word)).map_or(self.cursor, |at| self.cursor + at)
     }
 }

@@ -20,6 +20,9 @@ async fn nothing_is_written_into_a_complete_version() {
     let edit = Edit { content: Some("other words".to_owned()), ..Edit::default() };
     let refused = bench.memory.change(&scope("ann"), &hit.item.id, edit).await.unwrap_err();
     assert!(matches!(&refused, MemoryError::Frozen { .. }), "{refused}");
+    let (memory, ann, id) = (bench.memory.clone(), scope("ann"), hit.item.id);
+    let refused = bench.store.write(move |tx| memory.forget(tx, &ann, &id)).await.unwrap_err();
+    assert!(matches!(&refused, MemoryError::Frozen { .. }), "{refused}");
     assert_eq!(bench.ask("ann", &[], "words").await.unwrap()[0].text, "Words that stay.");
 }
 

@@ -24,7 +24,11 @@ fn check(name: &str, content: &str, tokens_max: usize, expected: &str) {
 #[test]
 fn markdown_is_divided_at_its_headings() {
     let text = "---\ntitle: \"The guide\"\n---\n# Install\n\nOne line\nand another.\n\n## Linux `apt`\n\n- first\n- second\n\n```sh\napt install x\n\necho done\n```\n\n## Empty\n\n# Use\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
-    check("guide.md", text, 200, "
+    check(
+        "guide.md",
+        text,
+        200,
+        "
 [The guide › Install:6-7]
 One line
 and another.
@@ -42,7 +46,8 @@ Empty
 [The guide › Use:24-26]
 | a | b |
 |---|---|
-| 1 | 2 |");
+| 1 | 2 |",
+    );
 }
 
 #[test]
@@ -60,7 +65,8 @@ fn a_table_that_is_too_long_repeats_its_head() {
 
 #[test]
 fn a_long_paragraph_is_divided_between_sentences_and_overlaps_by_a_short_one() {
-    let text: String = (1..=9).map(|n| format!("Sentence number {n} says a little about subject {n} and ends here.\n")).collect();
+    let text: String =
+        (1..=9).map(|n| format!("Sentence number {n} says a little about subject {n} and ends here.\n")).collect();
     let chunks = divided("a.txt", &text, 80);
     assert!(chunks.len() >= 3, "{}", shown(&chunks));
     for pair in chunks.windows(2) {
@@ -88,7 +94,11 @@ near ones.</p>
 <table><tr><th>Index</th><th>Recall</th></tr><tr><td>HNSW</td><td>0.99</td></tr></table>
 <script>track()</script>
 </main><footer>© 2026</footer></body></html>"#;
-    check("v.html", page, 200, "
+    check(
+        "v.html",
+        page,
+        200,
+        "
 [Vectors — Docs › Vectors:5-6 #intro]
 A vector index finds near ones.
 [Vectors — Docs › Vectors › Building & tuning:8-12 #build]
@@ -101,21 +111,32 @@ fn main() {
 }
 
 | Index | Recall |
-| HNSW | 0.99 |");
+| HNSW | 0.99 |",
+    );
 }
 
 #[test]
 fn other_texts_are_divided_by_blank_lines() {
-    check("r.rst", "The title\n=========\n\nWords.\n\nMore\n----\n\nand more.\n", 200, "
+    check(
+        "r.rst",
+        "The title\n=========\n\nWords.\n\nMore\n----\n\nand more.\n",
+        200,
+        "
 [The title:4]
 Words.
 [The title › More:9]
-and more.");
-    check("m.rs", "fn a() {}\n\nfn b() {}\n", 200, "
+and more.",
+    );
+    check(
+        "m.rs",
+        "fn a() {}\n\nfn b() {}\n",
+        200,
+        "
 [:1-3]
 fn a() {}
 
-fn b() {}");
+fn b() {}",
+    );
     let csv: String = (0..40).map(|n| format!("{n},some words about it\n")).collect();
     let chunks = divided("d.csv", format!("id,text\n{csv}"), 64);
     assert!(chunks.len() > 3 && chunks.iter().all(|chunk| chunk.text.starts_with("id,text\n")), "{}", shown(&chunks));
@@ -144,7 +165,9 @@ fn pdf(text: &str, extra: &str) -> Vec<u8> {
         file.extend(format!("{offset:010} 00000 n \n").bytes());
     }
     let size = objects.len() + 1;
-    file.extend(format!("trailer\n<< /Size {size} /Root 1 0 R /Info 6 0 R {extra} >>\nstartxref\n{start}\n%%EOF\n").bytes());
+    file.extend(
+        format!("trailer\n<< /Size {size} /Root 1 0 R /Info 6 0 R {extra} >>\nstartxref\n{start}\n%%EOF\n").bytes(),
+    );
     file
 }
 

@@ -8,7 +8,9 @@ use longhaul_memory::Mode;
 use crate::fixture::{Bench, scope};
 
 fn guide(extra: &str) -> String {
-    format!("# Guide\n\n## Pausing\n\nAn approval pauses the run until somebody answers.\n\n## Retries\n\nA step is tried three times.\n{extra}")
+    format!(
+        "# Guide\n\n## Pausing\n\nAn approval pauses the run until somebody answers.\n\n## Retries\n\nA step is tried three times.\n{extra}"
+    )
 }
 
 #[tokio::test]
@@ -57,8 +59,10 @@ async fn a_new_version_embeds_what_changed_and_the_old_one_still_answers() {
     assert_eq!(old[0].citation, "guide@1 gone.md:3");
     let name = "guide".parse().unwrap();
     let difference = bench.knowledge.difference(&scope("ann"), &name, 1, 2).await.unwrap();
-    assert_eq!((difference.added, difference.changed, difference.removed, difference.unchanged),
-        (vec!["new.md".to_owned()], vec!["guide.md".to_owned()], vec!["gone.md".to_owned()], 1));
+    assert_eq!(
+        (difference.added, difference.changed, difference.removed, difference.unchanged),
+        (vec!["new.md".to_owned()], vec!["guide.md".to_owned()], vec!["gone.md".to_owned()], 1)
+    );
 }
 
 #[tokio::test]
@@ -72,7 +76,10 @@ async fn a_build_that_stops_is_found_by_nobody_and_goes_on_where_it_stopped() {
     let stopped = bench.knowledge.add(&scope("ann"), &bench.addition("docs"), stopping).await;
     assert!(matches!(stopped, Err(KnowledgeError::Stopped { version: 1, .. })), "{stopped:?}");
     let unfinished = bench.ask("ann", &["docs"], "paragraph").await;
-    assert!(matches!(&unfinished, Err(KnowledgeError::NoCorpus { there, .. }) if there == &["first"]), "{unfinished:?}");
+    assert!(
+        matches!(&unfinished, Err(KnowledgeError::NoCorpus { there, .. }) if there == &["first"]),
+        "{unfinished:?}"
+    );
     assert!(bench.ask("ann", &[], "paragraph").await.unwrap().iter().all(|passage| passage.corpus == "first"));
 
     let other = bench.another().await;
@@ -89,7 +96,8 @@ async fn a_build_that_stops_is_found_by_nobody_and_goes_on_where_it_stopped() {
     let added = bench.add("docs").await;
     assert_eq!((added.version.version, added.version.chunks, added.resumed), (3, 6, false));
     let all = bench.knowledge.versions(&scope("ann")).await.unwrap();
-    let docs: Vec<_> = all.iter().filter(|version| version.corpus.as_str() == "docs").map(|v| (v.version, v.state)).collect();
+    let docs: Vec<_> =
+        all.iter().filter(|version| version.corpus.as_str() == "docs").map(|v| (v.version, v.state)).collect();
     assert_eq!(docs, [(1, State::Ready), (3, State::Ready)]);
 }
 

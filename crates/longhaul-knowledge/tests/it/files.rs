@@ -12,7 +12,10 @@ async fn what_cannot_be_taken_is_named_and_the_rest_goes_on() {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("secret.txt"), "not asked for").unwrap();
     bench.write("good.md", "# Good\n\nWords to find.\n");
-    bench.write("gbk.txt", [0xb3, 0xa4, 0xc6, 0xda, 0xc8, 0xce, 0xce, 0xf1, 0xd0, 0xe8, 0xd2, 0xaa, 0xbc, 0xc7, 0xd2, 0xe4, 0xa1, 0xa3]);
+    bench.write(
+        "gbk.txt",
+        [0xb3, 0xa4, 0xc6, 0xda, 0xc8, 0xce, 0xce, 0xf1, 0xd0, 0xe8, 0xd2, 0xaa, 0xbc, 0xc7, 0xd2, 0xe4, 0xa1, 0xa3],
+    );
     bench.write("picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0");
     bench.write("empty.txt", "");
     bench.write("broken.pdf", "%PDF-1.4\nnothing");
@@ -29,7 +32,9 @@ async fn what_cannot_be_taken_is_named_and_the_rest_goes_on() {
     assert!(of("circle").unwrap().contains("in a circle"), "{:?}", added.refused);
     assert!(of("dangling").is_some(), "{:?}", added.refused);
     assert_eq!(bench.ask("ann", &[], "记忆").await.unwrap()[0].citation, "mixed@1 gbk.txt:1");
-    assert!(bench.ask("ann", &[], "secret asked").await.unwrap().iter().all(|passage| !passage.text.contains("asked for")));
+    assert!(
+        bench.ask("ann", &[], "secret asked").await.unwrap().iter().all(|passage| !passage.text.contains("asked for"))
+    );
     // The same files, good and bad, are the same version.
     assert!(bench.add("mixed").await.unchanged);
 }
@@ -74,7 +79,8 @@ async fn a_path_that_gives_nothing_makes_no_corpus() {
 #[tokio::test]
 async fn a_large_file_is_written_in_parts() {
     let bench = Bench::new().await;
-    let text: String = (0..3_000).map(|n| format!("Paragraph {n} tells of subject number {n} in some words.\n\n")).collect();
+    let text: String =
+        (0..3_000).map(|n| format!("Paragraph {n} tells of subject number {n} in some words.\n\n")).collect();
     let path = bench.write("large.txt", &text);
     let mut addition = bench.addition("large");
     addition.path = path;

@@ -45,6 +45,7 @@ pub use objects::Limits as ColdLimits;
 pub use place::{ColdPlace, Credential, S3Place};
 pub use receipt::{Erased, Receipt};
 pub use rules::{KindRule, TierRules};
+pub(crate) use expiry::erase_cold;
 pub(crate) use segment::ColdRow;
 pub use usage::UseCount;
 pub use warming::Tended;

@@ -24,7 +24,9 @@ pub enum McpError {
         source: io::Error,
     },
     /// A token that could be guessed.
-    #[error("the token has {chars} characters; use at least {chars_min} visible ASCII characters without spaces, or none to have one made")]
+    #[error(
+        "the token has {chars} characters; use at least {chars_min} visible ASCII characters without spaces, or none to have one made"
+    )]
     WeakToken {
         /// How many it has.
         chars: usize,

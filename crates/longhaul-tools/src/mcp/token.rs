@@ -65,7 +65,9 @@ mod tests {
     fn only_the_token_itself_opens() {
         let token = BearerToken::given("0123456789abcdef").unwrap();
         assert!(token.opens("Bearer 0123456789abcdef") && token.opens("bearer  0123456789abcdef"));
-        for wrong in ["", "Bearer", "Bearer ", "Basic 0123456789abcdef", "Bearer 0123456789abcde", "Bearer 0123456789abcdeF"] {
+        for wrong in
+            ["", "Bearer", "Bearer ", "Basic 0123456789abcdef", "Bearer 0123456789abcde", "Bearer 0123456789abcdeF"]
+        {
             assert!(!token.opens(wrong), "{wrong:?} opened");
         }
         assert_eq!(format!("{token:?}"), "BearerToken(***)");

@@ -85,7 +85,8 @@ impl Client {
     }
 
     async fn begin(&mut self, version: &str) -> Value {
-        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
+        let params =
+            json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
         let answer = self.ask(0, "initialize", params).await;
         self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         answer
@@ -181,7 +182,9 @@ impl Web {
         ];
         let body = body.to_string();
         let mut request = format!("POST /mcp HTTP/1.1\r\nContent-Length: {}\r\nConnection: close\r\n", body.len());
-        for (name, value) in usual.iter().filter(|(name, _)| headers.iter().all(|(other, _)| other != name)).chain(headers) {
+        for (name, value) in
+            usual.iter().filter(|(name, _)| headers.iter().all(|(other, _)| other != name)).chain(headers)
+        {
             if !value.is_empty() {
                 request.push_str(&format!("{name}: {value}\r\n"));
             }
@@ -196,7 +199,8 @@ impl Web {
 }
 
 fn initialize() -> Value {
-    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
+    let params =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
 }
 
@@ -206,7 +210,10 @@ async fn over_http_only_the_holder_of_the_token_is_answered() {
     let (status, answer) = web.post(&[], &initialize()).await;
     assert_eq!(status, 200, "{answer}");
     assert!(answer.to_lowercase().contains("mcp-session-id: ") && answer.contains("2025-11-25"), "{answer}");
-    let session = answer.lines().find_map(|line| line.to_lowercase().strip_prefix("mcp-session-id: ").map(|id| id.trim().to_owned())).unwrap();
+    let session = answer
+        .lines()
+        .find_map(|line| line.to_lowercase().strip_prefix("mcp-session-id: ").map(|id| id.trim().to_owned()))
+        .unwrap();
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": "hello"}}});
     let (status, answer) = web.post(&[("Mcp-Session-Id", &session)], &call).await;
     assert!(status == 200 && answer.contains("hello"), "{answer}");

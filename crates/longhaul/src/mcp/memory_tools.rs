@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::ToolSpec;
-use longhaul_memory::{Index, Source, user};
+use longhaul_memory::{
+    Index, Kind, Source,
+    user::{By, Submitted, UserMemory, namespace_of},
+};
 use longhaul_tools::{Tool, ToolHints, ToolOutput};
 use serde_json::{Value, json};
 
-use super::{Desk, arguments as args, shown};
+use super::{AGENT, Desk, arguments as args, shown};
 use crate::{Correcting, Filters, MemoriesError, Remembering};
 
 const K_DEFAULT: usize = 8;
 const K_MAX: usize = 50;
-/// What an agent may write by itself: what happened and what it learned. Lasting facts and preferences are reviewed.
-const KINDS: [&str; 6] = ["note", "lesson", "decision", "progress", "episode", "commit"];
 
 /// A tool that works on memory.
 struct MemoryTool {
@@ -43,12 +44,20 @@ impl Tool for MemoryTool {
         let (name, description, parameters) = match self.which {
             Which::Add => ("memory_add", ADD, add_schema()),
             Which::Search => ("memory_search", SEARCH, search_schema()),
-            Which::Get => ("memory_get", GET, json!({"type": "object", "required": ["id"], "properties": {
-                "id": {"type": "string", "description": "mem_…, as memory_search shows it"}}})),
+            Which::Get => (
+                "memory_get",
+                GET,
+                json!({"type": "object", "required": ["id"], "properties": {
+                "id": {"type": "string", "description": "mem_…, as memory_search shows it"}}}),
+            ),
             Which::Edit => ("memory_edit", EDIT, edit_schema()),
-            Which::Forget => ("memory_forget", FORGET, json!({"type": "object", "required": ["ids"], "properties": {
+            Which::Forget => (
+                "memory_forget",
+                FORGET,
+                json!({"type": "object", "required": ["ids"], "properties": {
                 "ids": {"type": "array", "items": {"type": "string"}, "maxItems": 100, "description": "mem_… of what is to go"},
-                "reason": {"type": "string", "description": "Why, in a few words; kept with the receipt"}}})),
+                "reason": {"type": "string", "description": "Why, in a few words; kept with the receipt"}}}),
+            ),
         };
         ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters }
     }
@@ -83,8 +92,8 @@ impl Tool for MemoryTool {
 const ADD: &str = "\
 Write something down for later conversations. Use it for decisions and their reasons, how a problem was solved, where \
 work stands, what was tried and failed. One thing a call, understandable by itself: names, dates and paths instead of \
-\"it\" or \"today\". Not for what the files already say, for secrets or passwords, or for every message. What the user \
-is or wants always (a lasting fact or preference) does not go here.";
+\"it\" or \"today\". Not for what the files already say, for secrets or passwords, or for every message. A lasting fact \
+or preference (kinds fact, preference) is not written at once but proposed to the user, who decides.";
 
 const SEARCH: &str = "\
 Search long-term memory by words and by meaning, in any language. Use it at the start of a task and whenever the answer \
@@ -92,7 +101,8 @@ may depend on what was said, decided or tried before. Do not use it for general 
 (knowledge_search). Ask in a few telling words; narrow by time or tags rather than by asking for more. If nothing fits, \
 say so instead of guessing.";
 
-const GET: &str = "Show one memory whole, with all that is known about it. Use it when memory_search shows only its beginning.";
+const GET: &str =
+    "Show one memory whole, with all that is known about it. Use it when memory_search shows only its beginning.";
 
 const EDIT: &str = "\
 Correct a memory that is wrong or out of date, keeping its id. Only what is named changes. Use memory_forget for what \
@@ -103,9 +113,10 @@ Erase memories for good: text, indexes and statistics. Only when the user asks f
 Search first and name the exact ids; tell the user what is about to go. It cannot be undone.";
 
 fn add_schema() -> Value {
+    let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
     json!({"type": "object", "required": ["content"], "properties": {
         "content": {"type": "string", "description": "What to remember, in whole sentences, at most 64 KiB"},
-        "kind": {"type": "string", "enum": KINDS, "description": "What sort of thing it is; note by default. Decides how fast it fades"},
+        "kind": {"type": "string", "enum": kinds, "description": "What sort of thing it is; note by default. Decides how fast it fades"},
         "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 16, "description": "To filter by: a project, a subject"},
         "importance": {"type": "number", "minimum": 0, "maximum": 1, "description": "0.5 is ordinary"},
         "happened": {"type": "string", "description": "When it happened, if not now: yesterday, 2026-11-01, 2026-11-01T09:30"},
@@ -170,17 +181,30 @@ impl Desk {
         let memories = &self.memories;
         let mut memory = remembering.memory(memories.now(), memories.zone()).map_err(told)?;
         memory.meta = given.meta;
-        let id = memories.memory().add(memories.scope(), memory).await.map_err(|error| told(error.into()))?;
-        Ok(ToolOutput::ok(format!("remembered {id}")).with_structured(json!({ "id": id })))
+        let by = By::agent(AGENT, memory.thread.as_deref());
+        let gate = UserMemory::new(memories.memory().clone());
+        let submitted = gate.submit(memories.scope(), memory, by).await.map_err(|error| told(error.into()))?;
+        let structured = match &submitted {
+            Submitted::Stored(id) => json!({ "id": id }),
+            Submitted::Proposed(proposal) => {
+                json!({ "proposal": proposal.id.to_string(), "state": proposal.state, "id": proposal.memory })
+            }
+        };
+        Ok(ToolOutput::ok(submitted.told()).with_structured(structured))
     }
 
     async fn search(&self, arguments: Value) -> Result<ToolOutput, String> {
         let given: args::Search = args::read(arguments)?;
-        let mut namespaces = given.namespaces.iter().map(|name| args::namespace(name)).collect::<Result<Vec<_>, _>>()?;
+        let mut namespaces =
+            given.namespaces.iter().map(|name| args::namespace(name)).collect::<Result<Vec<_>, _>>()?;
         if namespaces.is_empty() {
             namespaces.push(self.options.namespace.clone());
-            // What is known of the user is part of what is usually meant.
-            namespaces.push(user::namespace_of(&self.memories.scope().user));
+            // What is known of the user is memory, too; it has a namespace of its own, which may be switched off.
+            let user = UserMemory::new(self.memories.memory().clone());
+            let switches = user.switches(self.memories.scope()).await.map_err(|error| told(error.into()))?;
+            if switches.memory {
+                namespaces.push(namespace_of(&self.memories.scope().user));
+            }
         }
         let filters = Filters {
             namespaces,
@@ -277,7 +301,7 @@ impl Desk {
         if item.namespace.as_str().starts_with(longhaul_knowledge::NAMESPACE_PREFIX) {
             return Err(format!("{} belongs to a corpus of documents, which is read-only", item.id));
         }
-        if item.namespace == user::namespace_of(&self.memories.scope().user) {
+        if item.namespace == namespace_of(&self.memories.scope().user) {
             return Err(format!("{} is user memory, where every change is a version; use memory_user_edits", item.id));
         }
         Ok(())
@@ -288,12 +312,16 @@ impl Desk {
 fn told(error: MemoriesError) -> String {
     match error {
         MemoriesError::Unknown { id } => {
-            format!("no memory {id} can be seen here: it was forgotten, has expired, or is somebody else's; memory_search shows what there is")
+            format!(
+                "no memory {id} can be seen here: it was forgotten, has expired, or is somebody else's; memory_search shows what there is"
+            )
         }
         MemoriesError::Condition { text, problem } => {
             format!("the filter {text:?} cannot be read: {problem}; write key=value, key!=value, key>3, key or !key")
         }
-        MemoriesError::NothingToChange => "nothing to change was named; set content, tags, importance or expires".to_owned(),
+        MemoriesError::NothingToChange => {
+            "nothing to change was named; set content, tags, importance or expires".to_owned()
+        }
         MemoriesError::Store(error) => format!("the store failed: {error}; try again"),
         error => error.to_string(),
     }

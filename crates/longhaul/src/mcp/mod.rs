@@ -40,6 +40,9 @@ pub struct McpHttp {
     pub token: Option<String>,
 }
 
+/// Who an agent at the other end of the protocol is in the history of what it changed or proposed.
+const AGENT: &str = "mcp";
+
 /// What every tool needs.
 pub(crate) struct Desk {
     pub(crate) memories: Memories,

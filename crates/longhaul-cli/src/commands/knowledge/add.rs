@@ -79,7 +79,9 @@ pub(super) async fn run(global: &Global, command: &Add) -> anyhow::Result<Exit> 
     let showing = bar.clone();
     let going = move |progress: BuildProgress| {
         match progress {
-            BuildProgress::Comparing { files } => showing.set_message(format!("comparing {}", count(files as u64, "file"))),
+            BuildProgress::Comparing { files } => {
+                showing.set_message(format!("comparing {}", count(files as u64, "file")))
+            }
             BuildProgress::Reading { done, files, name } => {
                 showing.set_message(format!("reading {} of {files}: {name}", done + 1));
             }
@@ -151,7 +153,11 @@ fn show(global: &Global, added: &Added) -> anyhow::Result<()> {
     }
     if added.refused.len() > REFUSED_SHOWN {
         let more = (added.refused.len() - REFUSED_SHOWN) as u64;
-        print_line(&format!("  … and {} more; `longhaul knowledge versions {} --files` lists all", count(more, "file"), version.corpus))?;
+        print_line(&format!(
+            "  … and {} more; `longhaul knowledge versions {} --files` lists all",
+            count(more, "file"),
+            version.corpus
+        ))?;
     }
     Ok(())
 }

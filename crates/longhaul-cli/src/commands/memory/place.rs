@@ -31,7 +31,12 @@ pub(in crate::commands) enum Model {
 
 impl PlaceFlags {
     /// Opens the memory; a command that writes makes a store that is not there.
-    pub(in crate::commands) async fn open(&self, global: &Global, model: Model, make: bool) -> anyhow::Result<Memories> {
+    pub(in crate::commands) async fn open(
+        &self,
+        global: &Global,
+        model: Model,
+        make: bool,
+    ) -> anyhow::Result<Memories> {
         let settings = global.settings(None, &[])?;
         let place = MemoriesPlace {
             store: self.store.clone().filter(|store| !store.is_empty()),
