@@ -6,6 +6,7 @@
 mod durable;
 mod harness;
 mod machine;
+mod memory;
 mod row;
 
 use std::{
@@ -22,7 +23,7 @@ type Bench = fn(&Path, &[&str]) -> anyhow::Result<Vec<Row>>;
 
 /// Every bench by name, with the profile of the program that it measures.
 const BENCHES: &[(&str, &str, Bench)] =
-    &[("durable", "release", durable::rows), ("harness", machine::PROFILE, harness::rows)];
+    &[("durable", "release", durable::rows), ("harness", machine::PROFILE, harness::rows), ("memory", "release", memory::rows)];
 
 /// The names of all benches.
 pub(crate) fn names() -> Vec<&'static str> {
