@@ -61,7 +61,12 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
     }
     parts.extend(on_postgres(&binaries)?);
     parts.push(suite("examples in the docs", Path::new("cargo"), &["test", "--workspace", "--doc"], root)?);
-    parts.push(suite("MCP with the official Python client", Path::new("sh"), &["-c", MCP_CLIENT, "sh", &longhaul.display().to_string()], root)?);
+    parts.push(suite(
+        "MCP with the official Python client",
+        Path::new("sh"),
+        &["-c", MCP_CLIENT, "sh", &longhaul.display().to_string()],
+        root,
+    )?);
     // By name: the build may have put a new file in the place of the one that is running.
     let xtask = longhaul.with_file_name("xtask");
     parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);

@@ -22,8 +22,11 @@ pub(crate) use row::{Bar, Row};
 type Bench = fn(&Path, &[&str]) -> anyhow::Result<Vec<Row>>;
 
 /// Every bench by name, with the profile of the program that it measures.
-const BENCHES: &[(&str, &str, Bench)] =
-    &[("durable", "release", durable::rows), ("harness", machine::PROFILE, harness::rows), ("memory", "release", memory::rows)];
+const BENCHES: &[(&str, &str, Bench)] = &[
+    ("durable", "release", durable::rows),
+    ("harness", machine::PROFILE, harness::rows),
+    ("memory", "release", memory::rows),
+];
 
 /// The names of all benches.
 pub(crate) fn names() -> Vec<&'static str> {

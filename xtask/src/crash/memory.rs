@@ -92,7 +92,11 @@ fn on_store(plan: &Plan, store: &str, program: &Path) -> anyhow::Result<Value> {
         println!("crash: {landed} kills, {} writes acknowledged, {findings} findings", verdict["acknowledged"]);
     }
     if findings > 0 {
-        println!("crash: FAILED with --store {store} --seed {}; what was left is in {}", plan.seed, scratch.keep().display());
+        println!(
+            "crash: FAILED with --store {store} --seed {}; what was left is in {}",
+            plan.seed,
+            scratch.keep().display()
+        );
     }
     verdict["store"] = json!(store);
     verdict["kills"] = json!(landed);

@@ -15,20 +15,28 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("longhaul-durable", &["core", "store", "durable-macros"]),
     ("longhaul-model", &["core"]),
     ("longhaul-memory", &["core", "store"]),
-<<<<<<< HEAD
     ("longhaul-knowledge", &["core", "store", "memory"]),
-=======
     ("longhaul-milvus", &["core", "memory"]),
->>>>>>> 738baf4 (milvus: a client of our own over gRPC, the port of vectors, and real servers for its tests)
     ("longhaul-workspace", &["core", "store", "memory"]),
     ("longhaul-tools", &["core"]),
     ("longhaul-agent", &["core", "store", "durable", "workspace", "memory", "model", "tools"]),
     ("longhaul-harness", &["core", "store", "durable", "workspace", "memory", "model", "tools", "agent"]),
-<<<<<<< HEAD
-    ("longhaul", &["core", "store", "durable", "model", "memory", "knowledge", "workspace", "tools", "agent", "harness"]),
-=======
-    ("longhaul", &["core", "store", "durable", "model", "memory", "milvus", "workspace", "tools", "agent", "harness"]),
->>>>>>> 738baf4 (milvus: a client of our own over gRPC, the port of vectors, and real servers for its tests)
+    (
+        "longhaul",
+        &[
+            "core",
+            "store",
+            "durable",
+            "model",
+            "memory",
+            "knowledge",
+            "milvus",
+            "workspace",
+            "tools",
+            "agent",
+            "harness",
+        ],
+    ),
     ("longhaul-cli", &["longhaul"]),
     ("longhaul-testbed", &[]),
     ("xtask", &[]),

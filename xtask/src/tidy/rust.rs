@@ -38,7 +38,10 @@ const MAY_SLEEP: &[(&str, &str)] = &[
         "crates/longhaul-durable/src/cancelling.rs",
         "looks again until a run has given its thread back, or the time is up",
     ),
-    ("crates/longhaul-milvus/src/collection.rs", "a server loads a collection in its own time and can only be asked again"),
+    (
+        "crates/longhaul-milvus/src/collection.rs",
+        "a server loads a collection in its own time and can only be asked again",
+    ),
     ("crates/longhaul-milvus/src/probe.rs", "whether rows leave by themselves shows only after their time"),
     ("crates/longhaul-testbed/src/milvus.rs", "a server that starts is asked again until it answers"),
     ("crates/longhaul-durable/src/task.rs", "the pause before another attempt is the policy"),

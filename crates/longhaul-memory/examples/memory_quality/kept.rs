@@ -28,7 +28,8 @@ impl Kept {
         let entry = 32 + 4 * model.dimensions();
         for entry in std::fs::read(&path).unwrap_or_default().chunks_exact(entry) {
             let (key, values) = entry.split_at(32);
-            let values = values.chunks_exact(4).map(|value| f32::from_le_bytes([value[0], value[1], value[2], value[3]]));
+            let values =
+                values.chunks_exact(4).map(|value| f32::from_le_bytes([value[0], value[1], value[2], value[3]]));
             known.insert(Key::try_from(key)?, values.collect());
         }
         let file = OpenOptions::new().create(true).append(true).open(path)?;

@@ -35,7 +35,9 @@ impl Stage<'_> {
     /// A file of the data, or why there is none.
     fn data(&self, name: &str) -> Result<PathBuf, String> {
         let file = self.data.as_ref().map(|folder| folder.join(name)).filter(|file| file.is_file());
-        file.ok_or_else(|| format!("{name} is not in shared/data beside the checkout, nor where LONGHAUL_MEASURE_DATA says"))
+        file.ok_or_else(|| {
+            format!("{name} is not in shared/data beside the checkout, nor where LONGHAUL_MEASURE_DATA says")
+        })
     }
 
     /// The folder of the model, or why there is none.

@@ -63,13 +63,7 @@ fn locomo(stage: &Stage<'_>, ours: &Ours) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn by_words(
-    stage: &Stage<'_>,
-    ours: &Ours,
-    what: &str,
-    file: &str,
-    least: Option<f64>,
-) -> anyhow::Result<Vec<Row>> {
+fn by_words(stage: &Stage<'_>, ours: &Ours, what: &str, file: &str, least: Option<f64>) -> anyhow::Result<Vec<Row>> {
     let name = format!("{what}: recall at 1 by words");
     let file = match stage.data(file) {
         Ok(file) => file,
@@ -80,14 +74,14 @@ fn by_words(
     let one = std::slice::from_ref(&answer);
     let row = Row::new(name, "%", mean(one, "fused", 1)?);
     let row = least.map_or_else(|| row.clone(), |least| row.clone().bar(Bar::AtLeast(least)));
-    let mut rows =
-        vec![row, Row::new(format!("{what}: recall at 10 by words"), "%", mean(one, "fused", 10)?)];
+    let mut rows = vec![row, Row::new(format!("{what}: recall at 10 by words"), "%", mean(one, "fused", 10)?)];
     if let (Some(_), Ok(model)) = (least, stage.model()) {
         // The model does not read the language: then words must decide alone.
         let answer = ours.ask(&[Path::new("squad"), &file, model, ours.kept()])?;
         let both = mean(std::slice::from_ref(&answer), "fused", 1)?;
         let words = mean(one, "fused", 1)?;
-        let gained = Row::new(format!("{what}: recall at 1 with the English model beyond words alone"), "points", both - words);
+        let gained =
+            Row::new(format!("{what}: recall at 1 with the English model beyond words alone"), "points", both - words);
         rows.push(gained.bar(Bar::AtLeast(0.0)));
     }
     Ok(rows)
