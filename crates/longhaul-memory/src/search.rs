@@ -354,12 +354,7 @@ impl Search {
     }
 
     /// What the query's vector is compared with in a partition; `None` when the query has none.
-    fn vectors(
-        &self,
-        read: &ReadTx<'_>,
-        shared: &Shared,
-        partition: &Partition,
-    ) -> Result<Option<Leg>, StoreError> {
+    fn vectors(&self, read: &ReadTx<'_>, shared: &Shared, partition: &Partition) -> Result<Option<Leg>, StoreError> {
         let (Some(_), Some(embedder)) = (&self.vector, &shared.embedder) else { return Ok(None) };
         if let (Some(link), Some(answer)) = (shared.remote.get(), self.asked.answer(&partition.id)) {
             let space = Space { embedder: embedder.id().to_owned(), dimensions: embedder.dimensions() };

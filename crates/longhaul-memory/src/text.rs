@@ -1,7 +1,7 @@
 //! From text to search terms, the same way for memories and for queries.
 //!
 //! Words of scripts that put spaces between them are folded and stemmed; Chinese, Japanese, Korean and other scripts
-//! written without spaces (or glued to their particles) become single characters and pairs of neighbours, which finds
+//! written without spaces (or glued to their particles) become characters, pairs and threes of neighbours, which finds
 //! `会话` in `新建会话按钮` without a dictionary. Invariant: a change of what comes out of here changes [`VERSION`],
 //! so that indexes built by the old rules are rebuilt.
 
@@ -9,7 +9,7 @@ use rust_stemmers::{Algorithm, Stemmer};
 use unicode_normalization::{UnicodeNormalization, char::decompose_canonical, char::is_combining_mark};
 
 /// Version of the rules in this file, stored with each keyword index.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Characters of one word that count; the rest of longer ones (encoded data, mostly) is dropped.
 const WORD_CHARS_MAX: usize = 64;
@@ -76,6 +76,16 @@ fn class(c: char) -> Class {
     }
 }
 
+/// A sound of Japanese, which says nothing alone. Hangul are whole syllables, and many are words.
+fn is_kana(c: char) -> bool {
+    matches!(c, '\u{3041}'..='\u{30FF}' | '\u{31F0}'..='\u{31FF}')
+}
+
+/// Letters of Thai, Lao, Burmese and Khmer: two of them tell words apart badly, three well.
+fn is_spelt(c: char) -> bool {
+    matches!(c, '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}')
+}
+
 #[derive(Default)]
 struct Terms {
     found: Vec<String>,
@@ -99,10 +109,15 @@ impl Terms {
         }
     }
 
-    /// Adds the characters read so far, and each two neighbours.
+    /// Adds the characters read so far, as far as they say something by themselves, and each two neighbours; of scripts
+    /// that spell words out in letters each three as well.
     fn end_run(&mut self) {
-        self.found.extend(self.run.iter().map(char::to_string));
+        let is_alone = self.run.len() == 1;
+        let alone = self.run.iter().filter(|c| is_alone || !(is_kana(**c) || is_spelt(**c)));
+        self.found.extend(alone.map(char::to_string));
         self.found.extend(self.run.windows(2).map(|pair| pair.iter().collect::<String>()));
+        let spelt = self.run.windows(3).filter(|three| three.iter().all(|c| is_spelt(*c)));
+        self.found.extend(spelt.map(|three| three.iter().collect::<String>()));
         self.run.clear();
     }
 }
@@ -193,10 +208,11 @@ mod tests {
     #[test]
     fn scripts_without_spaces_become_characters_and_pairs() {
         check("新建会话", "新 建 会 话 新建 建会 会话");
-        check("東京タワー", "東 京 タ ワ ー 東京 京タ タワ ワー");
+        check("東京タワー", "東 京 東京 京タ タワ ワー");
         check("세션을 만든다", "세 션 을 세션 션을 만 든 다 만든 든다");
         check("JWT刷新token", "jwt 刷 新 刷新 token");
-        check("ﾃｽﾄ", "テ ス ト テス スト");
+        check("ﾃｽﾄ と", "テス スト と");
+        check("ไทยดี", "ไท ทย ยด ดี ไทย ทยด ยดี");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod durable;
 mod embedding;
 mod harness;
 mod machine;
+mod memory;
 mod row;
 
 use std::{
@@ -22,12 +23,12 @@ pub(crate) use row::{Bar, Row};
 type Bench = fn(&Path, &[&str]) -> anyhow::Result<Vec<Row>>;
 
 /// Every bench by name, with the profile of the program that it measures.
-const BENCHES: &[(&str, &str, Bench)] =
-    &[
-        ("durable", "release", durable::rows),
-        ("embedding", "release", embedding::rows),
-        ("harness", machine::PROFILE, harness::rows),
-    ];
+const BENCHES: &[(&str, &str, Bench)] = &[
+    ("durable", "release", durable::rows),
+    ("embedding", "release", embedding::rows),
+    ("harness", machine::PROFILE, harness::rows),
+    ("memory", "release", memory::rows),
+];
 
 /// The names of all benches.
 pub(crate) fn names() -> Vec<&'static str> {

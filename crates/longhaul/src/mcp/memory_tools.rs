@@ -55,8 +55,7 @@ impl Tool for MemoryTool {
                 "memory_forget",
                 FORGET,
                 json!({"type": "object", "required": ["ids"], "properties": {
-                "ids": {"type": "array", "items": {"type": "string"}, "maxItems": 100, "description": "mem_… of what is to go"},
-                "reason": {"type": "string", "description": "Why, in a few words; kept with the receipt"}}}),
+                "ids": {"type": "array", "items": {"type": "string"}, "maxItems": 100, "description": "mem_… of what is to go"}}}),
             ),
         };
         ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters }
@@ -289,8 +288,7 @@ impl Desk {
             let item = self.memories.get(id).await.map_err(told)?;
             self.refuse_lasting(&item)?;
         }
-        let reason = given.reason.unwrap_or_else(|| "asked for over MCP".to_owned());
-        let receipt = self.memories.forget(&ids, &reason).await.map_err(told)?;
+        let receipt = self.memories.forget(&ids).await.map_err(told)?;
         let text = crate::receipt_lines(&receipt, self.memories.zone()).join("\n");
         Ok(ToolOutput::ok(text).with_structured(json!({ "receipt": receipt })))
     }
