@@ -25,7 +25,7 @@ const REMOVED_AT_ONCE: usize = 1_000;
 /// Rows of a partition that have no vector of either model: `?6` is the other model's id, beside the parameters of the
 /// indexer's own condition.
 pub(crate) const FRESH: &str = "AND NOT EXISTS (SELECT 1 FROM memory_vectors o WHERE o.tenant_id = m.tenant_id
-    AND o.namespace = m.namespace AND o.seq = m.seq AND o.embedder = ?6)";
+    AND o.namespace = m.namespace AND o.seq = m.seq AND o.embedder = ?7)";
 
 /// The model before, and how far its vectors have been replaced.
 pub(crate) struct Change {

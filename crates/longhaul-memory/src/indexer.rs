@@ -4,7 +4,12 @@
 //! to partition; what it does for each is scoped to it. Invariant: stopping it at any moment loses nothing but time, and two
 //! processes doing it at once only do it twice.
 
-use std::{collections::VecDeque, future::Future, pin::pin, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    future::Future,
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 use longhaul_core::Scope;
 use longhaul_store::{ReadTx, StoreError, values};
@@ -21,6 +26,8 @@ use crate::{
 const PAGE: usize = 32;
 /// How often the background task looks by itself, for rows whose writer was killed or that other processes wrote.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// How often it looks at everything, and not only at what has changed since.
+const LOOK_AT_ALL_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// What one round of indexing did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,11 +90,33 @@ impl Memory {
         let mut indexed = Indexed::default();
         for id in self.all_partitions().await? {
             indexed.rebuilt += self.rebuild_if_stale(&id).await?;
-            if let Some(embedder) = self.shared.embedder.clone() {
-                self.embed_partition(&id, embedder.as_ref(), &mut indexed).await?;
-            }
+            self.embed_changed(&id, 0, &mut indexed).await?;
         }
         Ok(indexed)
+    }
+
+    /// Embeds what was changed in a partition after this change.
+    async fn embed_changed(&self, id: &PartitionId, since: i64, indexed: &mut Indexed) -> Result<(), MemoryError> {
+        match self.shared.embedder.clone() {
+            Some(embedder) => self.embed_partition(id, embedder.as_ref(), since, indexed).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The last change of every partition.
+    async fn last_changes(&self) -> Result<HashMap<PartitionId, i64>, StoreError> {
+        let ids = self.all_partitions().await?;
+        let last = move |read: &ReadTx<'_>| {
+            let sql = "SELECT last_change FROM memory_partitions WHERE tenant_id = ?1 AND namespace = ?2";
+            let mut all = HashMap::with_capacity(ids.len());
+            for id in ids {
+                let key = values![&id.tenant, id.namespace.as_str()];
+                let change: Option<i64> = read.query_optional(sql, &key, |row| row.get(0))?;
+                all.extend(change.map(|change| (id, change)));
+            }
+            Ok(all)
+        };
+        self.shared.store.read(last).await
     }
 
     /// All partitions of all tenants, for work in the background.
@@ -117,13 +146,14 @@ impl Memory {
         &self,
         id: &PartitionId,
         embedder: &dyn Embedder,
+        since: i64,
         indexed: &mut Indexed,
     ) -> Result<(), MemoryError> {
         let (mut after, mut fresh_after) = (0, 0);
         loop {
             // While the old vectors serve, a row that was written since needs one of them to be found with the others.
-            self.embed_fresh(id, embedder, &mut fresh_after, indexed).await?;
-            if self.embed_next(id, embedder, None, &mut after, indexed).await? {
+            self.embed_fresh(id, embedder, since, &mut fresh_after, indexed).await?;
+            if self.embed_next(id, embedder, None, since, &mut after, indexed).await? {
                 continue;
             }
             if after > 0 {
@@ -139,6 +169,7 @@ impl Memory {
         &self,
         id: &PartitionId,
         embedder: &dyn Embedder,
+        since: i64,
         after: &mut i64,
         indexed: &mut Indexed,
     ) -> Result<(), MemoryError> {
@@ -153,7 +184,7 @@ impl Memory {
             return Ok(());
         }
         loop {
-            match self.embed_next(id, previous.as_ref(), Some(embedder.id()), after, indexed).await {
+            match self.embed_next(id, previous.as_ref(), Some(embedder.id()), since, after, indexed).await {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(MemoryError::Embed(error)) => {
@@ -173,10 +204,11 @@ impl Memory {
         id: &PartitionId,
         embedder: &dyn Embedder,
         without: Option<&str>,
+        since: i64,
         after: &mut i64,
         indexed: &mut Indexed,
     ) -> Result<bool, MemoryError> {
-        let page = self.pending(id, embedder, without, *after).await?;
+        let (page, as_of) = self.pending(id, embedder, without, since, *after).await?;
         let Some(last) = page.last() else { return Ok(false) };
         *after = last.seq;
         let (done, failed) = embed_page(embedder, page).await?;
@@ -184,7 +216,7 @@ impl Memory {
         let (id, model) = (id.clone(), embedder.id().to_owned());
         let keep = move |tx: &mut longhaul_store::Tx<'_>| {
             let done: Vec<(i64, &[f32])> = done.iter().map(|(seq, vector)| (*seq, vector.as_slice())).collect();
-            rows::keep_vectors(tx, &id, &model, &done)
+            rows::keep_vectors_as_of(tx, &id, &model, as_of, &done)
         };
         indexed.embedded += self.shared.store.write(keep).await?;
         Ok(true)
@@ -202,32 +234,43 @@ impl Memory {
         Ok(self.shared.store.read(current).await?)
     }
 
-    /// Rows after a number that have no vector of the embedder, nor of the model `without`.
+    /// The next rows after a number that have no vector of the embedder, nor of the model `without`, of those changed after
+    /// `since`; and the partition's last change in the same snapshot.
     async fn pending(
         &self,
         id: &PartitionId,
         embedder: &dyn Embedder,
         without: Option<&str>,
+        since: i64,
         after: i64,
-    ) -> Result<Vec<Pending>, StoreError> {
+    ) -> Result<(Vec<Pending>, i64), StoreError> {
         let fresh = without.map_or("", |_| FRESH);
-        let sql = format!("SELECT m.seq, m.content {PENDING} {fresh} ORDER BY m.seq LIMIT {PAGE}");
-        let mut params = pending_params(id, embedder, after);
+        // What changed lately is found by the order of changes, everything by the order of numbers.
+        let order = if since == 0 { "m.seq" } else { "+m.seq" };
+        let sql = format!("SELECT m.seq, m.content {PENDING} AND {order} > ?6 {fresh} ORDER BY {order} LIMIT {PAGE}");
+        let mut params = pending_params(id, embedder, since);
+        params.push(after.into());
         params.extend(without.map(longhaul_store::Value::from));
         let pending = |row: &longhaul_store::Row<'_>| Ok(Pending { seq: row.get(0)?, content: row.get(1)? });
-        self.shared.store.read(move |read| read.query(&sql, &params, pending)).await
+        let as_of = "SELECT last_change FROM memory_partitions WHERE tenant_id = ?1 AND namespace = ?2";
+        let key = values![&id.tenant, id.namespace.as_str()];
+        let page = move |read: &ReadTx<'_>| {
+            let change: Option<i64> = read.query_optional(as_of, &key, |row| row.get(0))?;
+            Ok((read.query(&sql, &params, pending)?, change.unwrap_or(0)))
+        };
+        self.shared.store.read(page).await
     }
 }
 
-/// Rows of a partition, after a number, that are to have a vector and have none of this embedder and length.
+/// Rows of a partition, changed after a change, that are to have a vector and have none of this embedder and length.
 const PENDING: &str = "FROM memories m LEFT JOIN memory_vectors v
     ON v.tenant_id = m.tenant_id AND v.namespace = m.namespace AND v.seq = m.seq AND v.embedder = ?3
         AND length(v.vector) = ?4
-    WHERE m.tenant_id = ?1 AND m.namespace = ?2 AND m.seq > ?5 AND m.indexed >= 2 AND v.seq IS NULL";
+    WHERE m.tenant_id = ?1 AND m.namespace = ?2 AND m.change_seq > ?5 AND m.indexed >= 2 AND v.seq IS NULL";
 
-fn pending_params(id: &PartitionId, embedder: &dyn Embedder, after: i64) -> Vec<longhaul_store::Value> {
+fn pending_params(id: &PartitionId, embedder: &dyn Embedder, since: i64) -> Vec<longhaul_store::Value> {
     let bytes = embedder.dimensions() * size_of::<f32>();
-    values![&id.tenant, id.namespace.as_str(), embedder.id(), bytes, after].into()
+    values![&id.tenant, id.namespace.as_str(), embedder.id(), bytes, since].into()
 }
 
 /// How many memories of a partition wait for a vector of the embedder.
@@ -263,10 +306,22 @@ impl Indexer {
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) {
         let mut shutdown = pin!(shutdown);
         let round = async {
+            // Up to which change each partition has been embedded.
+            let (mut known, mut all_at) = (HashMap::new(), None::<Instant>);
             loop {
-                match self.round().await {
-                    Ok(indexed) if indexed == Indexed::default() => {}
-                    Ok(indexed) => tracing::debug!(?indexed, "memories were indexed"),
+                if all_at.is_none_or(|at| at.elapsed() >= LOOK_AT_ALL_EVERY) {
+                    known.clear();
+                }
+                let is_all = known.is_empty();
+                match self.round(&mut known).await {
+                    Ok(indexed) => {
+                        if is_all {
+                            all_at = Some(Instant::now());
+                        }
+                        if indexed != Indexed::default() {
+                            tracing::debug!(?indexed, "memories were indexed");
+                        }
+                    }
                     Err(error) => tracing::warn!(error = %Chain(&error), "memories could not be indexed"),
                 }
                 // A timeout is as good a reason to look as a bell.
@@ -282,10 +337,22 @@ impl Indexer {
         }
     }
 
-    async fn round(&self) -> Result<Indexed, MemoryError> {
+    async fn round(&self, known: &mut HashMap<PartitionId, i64>) -> Result<Indexed, MemoryError> {
         // The bell rings inside the inserting transaction; once the writer has come to this empty one, that is committed.
         self.memory.shared.store.write(|_| Ok::<_, StoreError>(())).await?;
-        self.memory.index_pending().await
+        let mut indexed = Indexed::default();
+        for (id, last) in self.memory.last_changes().await? {
+            let since = known.get(&id).copied();
+            if since.is_some_and(|since| since >= last) {
+                continue;
+            }
+            if since.is_none() {
+                indexed.rebuilt += self.memory.rebuild_if_stale(&id).await?;
+            }
+            self.memory.embed_changed(&id, since.unwrap_or(0), &mut indexed).await?;
+            known.insert(id, last);
+        }
+        Ok(indexed)
     }
 }
 

@@ -224,6 +224,18 @@ pub(crate) fn keep_vectors(
     embedder: &str,
     done: &[(i64, &[f32])],
 ) -> Result<u64, StoreError> {
+    keep_vectors_as_of(tx, id, embedder, i64::MAX, done)
+}
+
+/// Writes the vectors of rows that are there and have not changed after `as_of`, since when their texts were read; each
+/// under the partition's next number. Gives how many that were.
+pub(crate) fn keep_vectors_as_of(
+    tx: &mut Tx<'_>,
+    id: &PartitionId,
+    embedder: &str,
+    as_of: i64,
+    done: &[(i64, &[f32])],
+) -> Result<u64, StoreError> {
     if done.is_empty() {
         return Ok(0);
     }
@@ -238,10 +250,10 @@ pub(crate) fn keep_vectors(
         kept += tx.execute(
             "INSERT INTO memory_vectors (tenant_id, namespace, seq, embedder, vector_seq, vector)
              SELECT m.tenant_id, m.namespace, m.seq, ?4, ?5, ?6 FROM memories m
-             WHERE m.tenant_id = ?1 AND m.namespace = ?2 AND m.seq = ?3
+             WHERE m.tenant_id = ?1 AND m.namespace = ?2 AND m.seq = ?3 AND m.change_seq <= ?7
              ON CONFLICT (tenant_id, namespace, seq, embedder) DO UPDATE SET
                  vector_seq = excluded.vector_seq, vector = excluded.vector",
-            &values![&id.tenant, id.namespace.as_str(), *seq, embedder, number, crate::vectors::encode(vector)],
+            &values![&id.tenant, id.namespace.as_str(), *seq, embedder, number, crate::vectors::encode(vector), as_of],
         )?;
     }
     Ok(kept)
