@@ -200,6 +200,9 @@ async fn a_model_that_breaks_while_it_is_used_says_so_and_works_again_once_mende
     let end = other.len();
     other[end - 4..].copy_from_slice(&0.25_f32.to_le_bytes());
     fs::write(&path, &other).unwrap();
+    // A file of the same size that was written within the same tick of the file system's clock cannot be told apart.
+    let later = fs::metadata(&path).unwrap().modified().unwrap() + std::time::Duration::from_secs(1);
+    fs::File::options().write(true).open(&path).unwrap().set_modified(later).unwrap();
     let first = model.embed(&texts()).await.unwrap_err();
     let second = model.embed(&texts()).await.unwrap_err();
     assert!(first.to_string().contains("changed") && second.to_string().contains("another model"), "{first}; {second}");
