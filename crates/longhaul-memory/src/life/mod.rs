@@ -9,6 +9,7 @@ mod expiry;
 pub(crate) mod facts;
 mod forgetting;
 mod keeper;
+mod listing;
 mod moving;
 mod objects;
 mod place;
@@ -40,6 +41,7 @@ use crate::{
 pub use error::ColdError;
 pub use facts::PastFact;
 pub use forgetting::{Compacted, Forget};
+pub use listing::TierStats;
 pub use moving::Moved;
 pub use objects::Limits as ColdLimits;
 pub use place::{ColdPlace, Credential, S3Place};

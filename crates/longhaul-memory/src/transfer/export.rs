@@ -83,6 +83,17 @@ impl Memory {
                     }
                 }
             }
+            for shelved in self.cold_segments(scope, &namespace).await? {
+                for (item, vectors) in self.cold_items(&shelved).await? {
+                    let vectors = if options.with_vectors { vectors } else { Vec::new() };
+                    let vectors = vectors.into_iter().map(|(embedder, bytes)| VectorRecord::new(embedder, &bytes));
+                    let record = Record::of(item, vectors.collect());
+                    put(out, &record, &mut done)?;
+                    done.memories += 1;
+                    done.vectors += record.vectors.len() as u64;
+                }
+                progress(done);
+            }
         }
         out.flush()?;
         Ok(done)
