@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing is given out that the snapshot does not know as cold.
 
-use longhaul_core::{Scope, TimeMs};
+use longhaul_core::Scope;
 use longhaul_store::{ReadTx, values};
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +13,7 @@ use crate::{
     list::COLD,
 };
 
-use super::{
-    ColdError, cold,
-    shelf::{self, Shelved},
-};
+use super::cold;
 
 /// How often a listing begins again because segments came into being.
 const ATTEMPTS: usize = 4;
@@ -89,41 +86,6 @@ impl Memory {
             }
         }
         Ok(())
-    }
-
-    /// The live segments of a namespace that the user may read.
-    pub(crate) async fn cold_segments(
-        &self,
-        scope: &Scope,
-        namespace: &Namespace,
-    ) -> Result<Vec<Shelved>, MemoryError> {
-        let (scope, namespace) = (scope.clone(), namespace.clone());
-        let look = move |read: &ReadTx<'_>| match access::open(read, &scope, &namespace, Right::Read)? {
-            Some(partition) => Ok(shelf::live(read, &partition.id)?),
-            None => Ok(Vec::new()),
-        };
-        self.shared.store.read(look).await
-    }
-
-    /// What is in a segment now, each memory with its vectors as they are stored.
-    pub(crate) async fn cold_items(
-        &self,
-        shelved: &Shelved,
-    ) -> Result<Vec<(Item, Vec<(String, Vec<u8>)>)>, MemoryError> {
-        let cold = self.shared.life.cold().ok_or(ColdError::NotConfigured)?;
-        let loaded = cold.load(shelved).await?;
-        let now: TimeMs = self.shared.store.ambient().clock.now();
-        let rows = loaded.segment.rows.iter().enumerate();
-        let there =
-            rows.filter(|(place, row)| !shelved.removed.has(*place) && row.expires_at.is_none_or(|at| at > now.0));
-        let whole = there.filter_map(|(place, row)| {
-            let vectors = loaded.segment.vectors.iter().filter_map(|of| {
-                let vector = of.of_row.get(place)?.as_ref()?;
-                Some((of.embedder.clone(), crate::vectors::encode(vector)))
-            });
-            Some((cold::item(row, &shelved.id.namespace)?, vectors.collect()))
-        });
-        Ok(whole.collect())
     }
 
     /// Figures of a namespace's tiers; `None` when there is no such namespace.
