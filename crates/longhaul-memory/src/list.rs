@@ -7,7 +7,7 @@ use longhaul_store::{ReadTx, values};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Item, Memory, MemoryError, Namespace, Query,
+    Item, Memory, MemoryError, Namespace, Query, Tiers,
     access::{self, Right},
     filter::Filter,
     item::field,
@@ -17,10 +17,13 @@ use crate::{
 /// One page of memories.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Page {
-    /// By namespace, and within one in order of writing.
+    /// By namespace, and within one in order of writing; what is cold comes last, by segment.
     pub items: Vec<Item>,
     /// What to ask the next page with; `None` at the end.
     pub next: Option<String>,
+    /// What the reader should know of the page: `3 cold segments could not be read: …`.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// Figures of a partition.
@@ -49,6 +52,18 @@ impl Memory {
     /// # Errors
     /// As a search; [`MemoryError::Field`] for an `after` that is none.
     pub async fn list(&self, scope: &Scope, query: &Query, after: Option<&str>) -> Result<Page, MemoryError> {
+        let cold_from = after.and_then(|after| after.strip_prefix(COLD));
+        let mut page = Page { items: Vec::new(), next: None, notes: Vec::new() };
+        if cold_from.is_none() && query.tiers != Tiers::Cold {
+            page = self.list_hot(scope, query, after).await?;
+        }
+        if page.next.is_none() && query.tiers != Tiers::Hot {
+            self.list_cold(scope, query, cold_from.unwrap_or_default(), &mut page).await?;
+        }
+        Ok(page)
+    }
+
+    async fn list_hot(&self, scope: &Scope, query: &Query, after: Option<&str>) -> Result<Page, MemoryError> {
         let k = query.checked_k()?;
         let after = after.map(parsed).transpose()?;
         let (shared, scope, query) = (self.shared.clone(), scope.clone(), query.clone());
@@ -62,7 +77,7 @@ impl Memory {
             let guards: Vec<_> = held.iter().map(|held| held.columns()).collect();
             filter.check_fields(&guards.iter().map(|columns| &**columns).collect::<Vec<_>>())?;
             let sql = format!("SELECT {COLUMNS} FROM memories WHERE tenant_id = ?1 AND namespace = ?2 AND seq = ?3");
-            let mut page = Page { items: Vec::new(), next: None };
+            let mut page = Page { items: Vec::new(), next: None, notes: Vec::new() };
             let mut last = None;
             for (partition, columns) in partitions.iter().zip(&guards) {
                 let from = match &after {
@@ -125,6 +140,9 @@ impl Memory {
         self.shared.store.read(stats).await
     }
 }
+
+/// What the place of a page among cold memories begins with; no namespace does.
+pub(crate) const COLD: char = '~';
 
 fn parsed(after: &str) -> Result<(Namespace, i64), MemoryError> {
     let wrong = || field("after", after, "the `next` of a page");

@@ -2,8 +2,10 @@
 //! follow the words. For benches; it uses nothing but the public interface.
 
 mod engine;
+mod expiry;
 mod vectors;
 
+pub use expiry::{ExpiryMeasured, expiry};
 pub use engine::{EngineMeasured, EngineSettings, engine};
 pub use vectors::{Searched, VectorSettings, VectorsMeasured, vectors};
 

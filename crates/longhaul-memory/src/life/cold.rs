@@ -330,6 +330,11 @@ impl View {
 }
 
 impl Part {
+    /// Where it is, for putting segments into an order.
+    pub(crate) fn place(&self) -> String {
+        format!("{}/{}", self.namespace, self.loaded.segment.segment)
+    }
+
     /// Decides which of its memories the query may look at.
     pub(crate) fn allow(&mut self, filter: &Filter) {
         let mut allowed = filter.run(&self.loaded.columns);

@@ -161,7 +161,7 @@ impl Memory {
         let (mut items, stubs) = self.shared.store.read(history).await?;
         for stub in stubs {
             // What was forgotten or came back since is not asked for again.
-            items.extend(self.cold_item(&stub).await?);
+            items.extend(self.cold_whole(&stub).await?.map(|(item, _)| item));
         }
         items.sort_by(|a, b| a.created_at.cmp(&b.created_at).then_with(|| a.id.cmp(&b.id)));
         let now = self.shared.store.ambient().clock.now();

@@ -163,6 +163,31 @@ impl Memory {
                 receipt.pending.push(format!("{} cold segments still hold erased rows: {why}", tended.pending.max(1)));
             }
         }
+        self.erase_remote(scope, namespaces, receipt).await
+    }
+
+    /// Has a remote index take over what is gone, and says what it has not taken over yet.
+    async fn erase_remote(
+        &self,
+        scope: &Scope,
+        namespaces: &BTreeSet<Namespace>,
+        receipt: &mut Receipt,
+    ) -> Result<(), MemoryError> {
+        if self.link().is_none() || receipt.memories == 0 {
+            return Ok(());
+        }
+        match self.replicate_pending().await {
+            Ok(done) => receipt.erased.remote_vectors = done.deleted,
+            // It is told again in the background until it has heard.
+            Err(MemoryError::Remote { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        for state in self.remote_state(scope).await? {
+            if state.missing > 0 && namespaces.contains(&state.namespace) {
+                let (place, missing) = (&state.place, state.missing);
+                receipt.pending.push(format!("{place} has not taken over {missing} changes yet; nobody finds them"));
+            }
+        }
         Ok(())
     }
 

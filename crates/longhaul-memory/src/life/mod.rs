@@ -9,6 +9,7 @@ mod expiry;
 pub(crate) mod facts;
 mod forgetting;
 mod keeper;
+mod listing;
 mod moving;
 mod objects;
 mod place;
@@ -40,6 +41,7 @@ use crate::{
 pub use error::ColdError;
 pub use facts::PastFact;
 pub use forgetting::{Compacted, Forget};
+pub use listing::TierStats;
 pub use moving::Moved;
 pub use objects::Limits as ColdLimits;
 pub use place::{ColdPlace, Credential, S3Place};
@@ -69,6 +71,9 @@ pub(crate) struct Life {
     /// Some search has seen a cold segment: look for them before the snapshot is taken.
     has_cold: AtomicBool,
 }
+
+/// A memory with its vectors by embedder, as they are stored.
+pub(crate) type Whole = (Item, Vec<(String, Vec<u8>)>);
 
 /// Where a memory is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,6 +183,11 @@ impl Memory {
 
     /// The cold memory of this id, as [`Memory::get`] gives it.
     pub(crate) async fn get_cold(&self, scope: &Scope, id: &MemoryId) -> Result<Option<Item>, MemoryError> {
+        Ok(self.get_cold_whole(scope, id).await?.map(|(item, _)| item))
+    }
+
+    /// The same with its vectors by embedder, as they are stored.
+    pub(crate) async fn get_cold_whole(&self, scope: &Scope, id: &MemoryId) -> Result<Option<Whole>, MemoryError> {
         let (reader, wanted) = (scope.clone(), id.clone());
         let found = self.shared.store.read(move |read| {
             let Some(stub) = shelf::stub(read, &reader.tenant, &wanted)? else { return Ok(None) };
@@ -189,19 +199,24 @@ impl Memory {
             Ok::<_, MemoryError>(Some(stub))
         });
         match found.await? {
-            Some(stub) => self.cold_item(&stub).await,
+            Some(stub) => self.cold_whole(&stub).await,
             None => Ok(None),
         }
     }
 
     /// The memory of a stub, unless it has moved since.
-    pub(crate) async fn cold_item(&self, stub: &Stub) -> Result<Option<Item>, MemoryError> {
+    pub(crate) async fn cold_whole(&self, stub: &Stub) -> Result<Option<Whole>, MemoryError> {
         let (of, segment) = (stub.id.clone(), stub.segment.clone());
         let shelved = self.shared.store.read(move |read| shelf::find(read, &of, &segment)).await?;
         let Some(shelved) = shelved else { return Ok(None) };
         let cold = self.shared.life.cold().ok_or(ColdError::NotConfigured)?;
         let loaded = cold.load(&shelved).await?;
         let row = loaded.segment.rows.get(stub.position).filter(|row| row.memory_id == stub.memory_id.as_str());
-        Ok(row.and_then(|row| cold::item(row, &stub.id.namespace)))
+        let Some(item) = row.and_then(|row| cold::item(row, &stub.id.namespace)) else { return Ok(None) };
+        let vectors = loaded.segment.vectors.iter().filter_map(|of| {
+            let vector = of.of_row.get(stub.position)?.as_ref()?;
+            Some((of.embedder.clone(), crate::vectors::encode(vector)))
+        });
+        Ok(Some((item, vectors.collect())))
     }
 }

@@ -96,6 +96,11 @@ impl Memory {
     pub async fn move_cold(&self, rules: &TierRules, now: TimeMs) -> Result<Moved, MemoryError> {
         let cold = self.shared.life.cold().ok_or(ColdError::NotConfigured)?;
         let mut moved = Moved::default();
+        // What is wrong with the place is found out before anything is written to it.
+        if let Err(error) = cold.objects.keys(1).await {
+            moved.stopped = Some(error.to_string());
+            return Ok(moved);
+        }
         for id in self.all_partitions().await? {
             let mut after = Some(0);
             while let Some(from) = after {

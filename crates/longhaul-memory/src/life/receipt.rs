@@ -61,8 +61,8 @@ pub struct Erased {
     pub objects_deleted: u64,
     /// Files of vector indexes deleted; they are built again from what is left.
     pub index_files: u64,
-    /// Further rows of the application: of user memory, of the queue to a remote index.
-    pub further_rows: u64,
+    /// Vectors deleted in a remote index, those of earlier erasures that it had missed included.
+    pub remote_vectors: u64,
 }
 
 /// What no erasure of memories reaches, in words for people.

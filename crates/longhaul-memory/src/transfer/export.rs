@@ -68,7 +68,7 @@ impl Memory {
                 let mut place = (String::new(), -1);
                 loop {
                     let (page, more) = if cold {
-                        self.export_cold(scope, &namespace, &mut place).await?
+                        self.export_cold(scope, &namespace, &mut place, options.with_vectors).await?
                     } else {
                         self.export_hot(scope, &namespace, &mut after, options.with_vectors).await?
                     };
@@ -107,13 +107,14 @@ impl Memory {
         self.shared.store.read(check).await
     }
 
-    /// The next cold memories of a namespace after a place in its segments, and whether there may be more. One whose segment cannot be read ends the
-    /// export: a file that lacks it would look whole.
+    /// The next cold memories of a namespace after a place in its segments, and whether there may be more. One whose
+    /// segment cannot be read ends the export: a file that lacks it would look whole.
     async fn export_cold(
         &self,
         scope: &Scope,
         namespace: &Namespace,
         after: &mut (String, i64),
+        with_vectors: bool,
     ) -> Result<(Vec<Record>, bool), MemoryError> {
         let (reader, wanted, from) = (scope.clone(), namespace.clone(), after.clone());
         let stubs = move |read: &ReadTx<'_>| {
@@ -135,7 +136,11 @@ impl Memory {
         for (segment, position, id) in stubs {
             *after = (segment, position);
             // Nothing for one that has expired or moved since.
-            page.extend(self.get_cold(scope, &id).await?.map(|item| Record::of(item, Vec::new())));
+            if let Some((item, vectors)) = self.get_cold_whole(scope, &id).await? {
+                let vectors = vectors.into_iter().filter(|_| with_vectors);
+                let vectors = vectors.map(|(embedder, bytes)| VectorRecord::new(embedder, &bytes)).collect();
+                page.push(Record::of(item, vectors));
+            }
         }
         Ok((page, more))
     }

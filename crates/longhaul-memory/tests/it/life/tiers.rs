@@ -253,3 +253,38 @@ async fn searches_during_moving_miss_nothing() {
     }
     assert_eq!(moving.await.expect("it ends").expect("moving works").memories, 120);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_figures_and_exports_know_both_tiers() {
+    let world = World::new().await;
+    let texts: Vec<String> = (0..7).map(|n| format!("cold number {n}")).collect();
+    world.remember(&texts.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    world.cool().await;
+    world.remember(&["hot number one", "hot number two"]).await;
+    let (mut all, mut after) = (Vec::new(), None::<String>);
+    loop {
+        let query = Query { k: 2, ..Query::default() };
+        let page = world.memory.list(&world.scope, &query, after.as_deref()).await.expect("it lists");
+        assert!(page.items.len() <= 2);
+        all.extend(page.items.into_iter().map(|item| item.content));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(all.len(), 9, "{all:?}");
+    assert_eq!(all[..2], ["hot number one", "hot number two"]);
+    let hot = Query { tiers: Tiers::Hot, ..Query::default() };
+    assert_eq!(world.memory.list(&world.scope, &hot, None).await.expect("it lists").items.len(), 2);
+    let cold = Query { tiers: Tiers::Cold, ..Query::default() };
+    assert_eq!(world.memory.list(&world.scope, &cold, None).await.expect("it lists").items.len(), 7);
+
+    let stats = world.memory.tier_stats(&world.scope, &Default::default()).await.expect("it counts").expect("figures");
+    assert_eq!((stats.hot, stats.cold, stats.segments, stats.pending), (2, 7, 1, 0));
+    assert!(stats.segment_bytes > 1_000);
+    let mut out = Vec::new();
+    let options = longhaul_memory::ExportOptions { with_vectors: true, ..Default::default() };
+    let done = world.memory.export(&world.scope, &options, &mut out, |_| ()).await.expect("it exports");
+    assert_eq!((done.memories, done.vectors), (9, 9));
+    assert_eq!(String::from_utf8_lossy(&out).matches("cold number").count(), 7);
+}

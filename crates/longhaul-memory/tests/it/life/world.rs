@@ -7,7 +7,7 @@ use longhaul_core::{Ambient, MemoryId, Scope, SeededRng, TimeMs};
 use longhaul_memory::{
     ColdLimits, ColdPlace, EmbedError, Embedder, Item, MIGRATIONS, Memory, NewMemory, Query, Recall, TierRules,
 };
-use longhaul_store::{Faults, Store, StoreSettings, Value};
+use longhaul_store::{Faults, Store, StoreSettings};
 use longhaul_testbed::{Database, PrivateCluster};
 use tempfile::TempDir;
 
@@ -128,11 +128,6 @@ impl World {
     pub(super) async fn count(&self, table: &str) -> i64 {
         let sql = format!("SELECT count(*) FROM {table}");
         self.store.read(move |read| read.query_one(&sql, &[], |row| row.get(0))).await.expect("it counts")
-    }
-
-    pub(super) async fn sql(&self, sql: &str, params: Vec<Value>) -> u64 {
-        let sql = sql.to_owned();
-        self.store.write(move |tx| tx.execute(&sql, &params)).await.expect("the statement runs")
     }
 
     pub(super) fn cold_dir(&self) -> std::path::PathBuf {
