@@ -56,7 +56,7 @@ pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
 pub use mcp::{McpHttp, ToolOptions, memory_tools, serve_mcp};
 pub use memories::{
     Correcting, Evaluation, Filters, Forgetting, Memories, MemoriesError, MemoriesPlace, Missed, Question, Remembering,
-    questions, receipt_lines,
+    memory_error_kind, questions, receipt_lines,
 };
 pub use operate::{
     Answered, Cancelled, Decision, Explanation, Fact, Line, OpenWait, OperateError, Operator, Retried, StorePlace,

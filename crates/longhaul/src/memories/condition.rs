@@ -16,7 +16,7 @@ const OPERATORS: [(&str, Op); 7] =
 ///
 /// # Errors
 /// [`MemoriesError::Condition`].
-pub fn condition(text: &str) -> Result<Condition, MemoriesError> {
+pub(crate) fn condition(text: &str) -> Result<Condition, MemoriesError> {
     let refuse = |problem| MemoriesError::Condition { text: text.chars().take(80).collect(), problem };
     let found = OPERATORS
         .iter()
@@ -46,7 +46,7 @@ pub fn condition(text: &str) -> Result<Condition, MemoriesError> {
 ///
 /// # Errors
 /// [`MemoriesError::Meta`].
-pub fn meta(text: &str) -> Result<(String, Value), MemoriesError> {
+pub(crate) fn meta(text: &str) -> Result<(String, Value), MemoriesError> {
     let (name, given) = text.split_once('=').unwrap_or_default();
     if name.trim().is_empty() {
         return Err(MemoriesError::Meta { text: text.chars().take(80).collect() });
@@ -58,7 +58,7 @@ pub fn meta(text: &str) -> Result<(String, Value), MemoriesError> {
 ///
 /// # Errors
 /// [`MemoriesError::Meta`].
-pub fn metadata(texts: &[String]) -> Result<Map<String, Value>, MemoriesError> {
+pub(crate) fn metadata(texts: &[String]) -> Result<Map<String, Value>, MemoriesError> {
     texts.iter().map(|text| meta(text)).collect()
 }
 

@@ -103,6 +103,24 @@ impl From<MemoryError> for MemoriesError {
     }
 }
 
+/// Who can do something about an error of memory.
+#[must_use]
+pub fn memory_error_kind(error: &MemoryError) -> ErrorKind {
+    if let MemoryError::Store(error) = error {
+        return kind_of_store(error);
+    }
+    // Everything else is about what was asked for.
+    let of_machine = matches!(error, MemoryError::Embed(_) | MemoryError::Cold(_));
+    if of_machine { ErrorKind::Environment } else { ErrorKind::Usage }
+}
+
+fn kind_of_store(error: &StoreError) -> ErrorKind {
+    if matches!(error, StoreError::DiskFull { .. } | StoreError::Io { .. }) {
+        return ErrorKind::Environment;
+    }
+    if matches!(error, StoreError::Address { .. }) { ErrorKind::Usage } else { ErrorKind::Failed }
+}
+
 impl MemoriesError {
     /// Who can do something about it.
     #[must_use]
@@ -119,11 +137,10 @@ impl MemoriesError {
             | Self::When(_)
             | Self::Question { .. }
             | Self::Transfer(_)
-            | Self::File { .. }
-            | Self::Memory(_)
-            | Self::Store(StoreError::Address { .. }) => ErrorKind::Usage,
-            Self::Embed(_) | Self::Store(StoreError::DiskFull { .. } | StoreError::Io { .. }) => ErrorKind::Environment,
-            Self::Store(_) => ErrorKind::Failed,
+            | Self::File { .. } => ErrorKind::Usage,
+            Self::Memory(error) => memory_error_kind(error),
+            Self::Embed(_) => ErrorKind::Environment,
+            Self::Store(error) => kind_of_store(error),
         }
     }
 }

@@ -25,7 +25,7 @@ use longhaul_memory::{
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
 
 pub use asking::Filters;
-pub use error::MemoriesError;
+pub use error::{MemoriesError, memory_error_kind};
 pub use evaluating::{Evaluation, Missed, Question, questions};
 pub use forgetting::{Forgetting, receipt_lines};
 pub use remembering::{Correcting, Remembering};

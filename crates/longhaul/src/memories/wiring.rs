@@ -1,6 +1,8 @@
 //! Memory as the settings want it: where cold memories go, by which rules, how fast kinds fade, and who reviews proposals.
 
-use longhaul_memory::{ColdLimits, ColdPlace, Memory, MemoryError, TierRules, user::ReviewPolicy};
+use longhaul_memory::{
+    ColdLimits, ColdPlace, HalfLives, Memory, MemoryError, RankSettings, TierRules, user::ReviewPolicy,
+};
 
 use crate::settings::{MemorySettings, Review};
 
@@ -14,7 +16,9 @@ pub(crate) fn configure(memory: &Memory, settings: &MemorySettings) -> Result<()
         memory.use_cold(ColdPlace::parse(cold, variable)?, ColdLimits::default())?;
     }
     memory.use_tier_rules(tier_rules(settings));
-    Ok(())
+    let days = |days: Option<u32>| days.map(|days| days as f32);
+    let half_lives = settings.half_life_days.iter().map(|(kind, lives)| (*kind, days(*lives)));
+    memory.rank_by(RankSettings { half_lives: HalfLives(half_lives.collect()), ..RankSettings::default() })
 }
 
 /// The rules by which memories become cold; none unless one is set.
