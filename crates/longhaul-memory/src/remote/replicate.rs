@@ -119,6 +119,13 @@ impl Memory {
             let next = self.shared.store.read(move |read| batch::next(read, &asked, &from)).await?;
             let Some(next) = next else { break };
             let mut mark = next.watermark.mark;
+            if next.seq_max > state.seq_max {
+                // Written down before it is done: an attempt that is cut off may have arrived.
+                state.seq_max = next.seq_max;
+                if !self.keep(link, key, state).await? {
+                    return Ok(Came::Busy);
+                }
+            }
             if !next.batch.upserts.is_empty() || !next.batch.deletes.is_empty() {
                 let applied = link.vectors.apply(&key.space, &state.partition_key, &next.batch).await;
                 mark = mark.max(applied.map_err(|source| link.error(source))?);
@@ -126,7 +133,6 @@ impl Memory {
             done.upserted += next.batch.upserts.len() as u64;
             done.deleted += next.batch.deletes.len() as u64;
             since_settled += next.batch.upserts.len() as u64;
-            state.seq_max = next.seq_max;
             state.advance(Watermark { mark, ..next.watermark }, self.shared.store.ambient().clock.now());
             if !self.keep_state(link, key, state).await? {
                 return Ok(Came::Busy);
