@@ -24,8 +24,8 @@ use crate::{
     layout::{self, pair},
     probe,
     proto::{
-        ConsistencyLevel, DeleteRequest, FlushRequest, FlushResponse, IdField, InsertRequest, MutationResult, PlaceholderGroup,
-        PlaceholderValue, QueryRequest, QueryResults, SearchRequest, SearchResults, data_type,
+        ConsistencyLevel, DeleteRequest, FlushRequest, FlushResponse, IdField, InsertRequest, MutationResult,
+        PlaceholderGroup, PlaceholderValue, QueryRequest, QueryResults, SearchRequest, SearchResults, data_type,
     },
 };
 

@@ -16,7 +16,9 @@ use crate::{
     collection::SCHEMA_LIMIT,
     layout::{self, pair},
     proto::{
-        CollectionSchema, CreateCollectionRequest, FieldSchema, FunctionSchema, GetVersionRequest, GetVersionResponse, Status, data_type},
+        CollectionSchema, CreateCollectionRequest, FieldSchema, FunctionSchema, GetVersionRequest, GetVersionResponse,
+        Status, data_type,
+    },
 };
 
 const DIMENSIONS: usize = 8;

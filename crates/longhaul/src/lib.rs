@@ -26,6 +26,7 @@ mod queries;
 mod report;
 mod runs;
 pub mod settings;
+mod vectors;
 mod verify;
 
 pub use connect::DEMO_CASSETTE;
@@ -54,7 +55,7 @@ pub use longhaul_tools as tools;
 pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
 pub use mcp::{McpHttp, ToolOptions, memory_tools, serve_mcp};
 pub use memories::{
-    Correcting, Evaluation, Filters, Forgetting, Memories, MemoriesError, MemoriesPlace, Missed, Question, Remembering,
+    Correcting, Evaluation, Filters, Forgetting, Memories, MemoriesError, MemoriesPlace, MigrateTo, Migration, Missed, Question, Remembering,
     questions, receipt_lines,
 };
 pub use operate::{

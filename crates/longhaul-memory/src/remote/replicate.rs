@@ -72,7 +72,11 @@ impl Memory {
         }
         if behind.is_empty() {
             // Nothing to write: still a reason to see whether it is back.
-            link.vectors.open(space).await.map_err(|source| link.error(source)).inspect_err(|error| link.failed(error))?;
+            link.vectors
+                .open(space)
+                .await
+                .map_err(|source| link.error(source))
+                .inspect_err(|error| link.failed(error))?;
         }
         Ok(self.all_partitions().await?)
     }
@@ -122,7 +126,7 @@ impl Memory {
             if next.seq_max > state.seq_max {
                 // Written down before it is done: an attempt that is cut off may have arrived.
                 state.seq_max = next.seq_max;
-                if !self.keep(link, key, state).await? {
+                if !self.keep_state(link, key, state).await? {
                     return Ok(Came::Busy);
                 }
             }
@@ -202,7 +206,8 @@ impl Memory {
                 return Ok(None);
             }
             let bytes = key.space.dimensions * size_of::<f32>();
-            let of = "FROM memory_vectors WHERE tenant_id = ?1 AND namespace = ?2 AND embedder = ?3 AND length(vector) = ?4";
+            let of =
+                "FROM memory_vectors WHERE tenant_id = ?1 AND namespace = ?2 AND embedder = ?3 AND length(vector) = ?4";
             let params = values![&key.id.tenant, key.id.namespace.as_str(), &key.space.embedder, bytes];
             let count: u64 = read.query_one(&format!("SELECT count(*) {of}"), &params, |row| row.get(0))?;
             let step = (count as usize / SAMPLE).max(1);

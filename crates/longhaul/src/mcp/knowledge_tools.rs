@@ -19,7 +19,8 @@ should rest on what these documents say; knowledge_list shows which there are. D
 in conversations (memory_search). Ask one thing a call. Cite what you use by the mark in brackets, and say so when the \
 passages do not answer.";
 
-const LIST: &str = "List the corpora of documents that can be asked with knowledge_search: names, versions, what is in them.";
+const LIST: &str =
+    "List the corpora of documents that can be asked with knowledge_search: names, versions, what is in them.";
 
 struct SearchTool {
     desk: Arc<Desk>,
@@ -81,7 +82,8 @@ impl Tool for ListTool {
 impl Desk {
     async fn search_knowledge(&self, arguments: Value) -> Result<ToolOutput, String> {
         let given: args::AskKnowledge = args::read(arguments)?;
-        let corpora = given.corpora.iter().map(|name| name.parse::<CorpusRef>().map_err(told)).collect::<Result<_, _>>()?;
+        let corpora =
+            given.corpora.iter().map(|name| name.parse::<CorpusRef>().map_err(told)).collect::<Result<_, _>>()?;
         let query = KnowledgeQuery { text: given.query, k: given.k.unwrap_or(K_DEFAULT), corpora };
         let answer = self.memories.knowledge().search(self.memories.scope(), &query).await.map_err(told)?;
         let mut lines = Vec::new();
@@ -122,18 +124,24 @@ impl Desk {
         let ready: Vec<_> = versions.into_iter().filter(|version| version.state == State::Ready).collect();
         let line = |version: &longhaul_knowledge::Version| {
             let day = self.memories.zone().day(version.completed_at.unwrap_or(version.created_at));
-            format!("{}@{} · {} files · {} passages · {day}", version.corpus, version.version, version.files, version.chunks)
+            format!(
+                "{}@{} · {} files · {} passages · {day}",
+                version.corpus, version.version, version.files, version.chunks
+            )
         };
         let lines: Vec<String> = ready.iter().map(line).collect();
         let text = if lines.is_empty() {
-            "There are no corpora yet; the user adds documents with `longhaul knowledge add PATH --corpus NAME`.".to_owned()
+            "There are no corpora yet; the user adds documents with `longhaul knowledge add PATH --corpus NAME`."
+                .to_owned()
         } else {
             lines.join("\n")
         };
         let corpora: Vec<Value> = ready
             .iter()
-            .map(|version| json!({ "corpus": version.corpus, "version": version.version, "files": version.files,
-                                   "passages": version.chunks }))
+            .map(|version| {
+                json!({ "corpus": version.corpus, "version": version.version, "files": version.files,
+                                   "passages": version.chunks })
+            })
             .collect();
         Ok(ToolOutput::ok(text).with_structured(json!({ "corpora": corpora })))
     }

@@ -43,12 +43,20 @@ impl Tool for MemoryTool {
         let (name, description, parameters) = match self.which {
             Which::Add => ("memory_add", ADD, add_schema()),
             Which::Search => ("memory_search", SEARCH, search_schema()),
-            Which::Get => ("memory_get", GET, json!({"type": "object", "required": ["id"], "properties": {
-                "id": {"type": "string", "description": "mem_…, as memory_search shows it"}}})),
+            Which::Get => (
+                "memory_get",
+                GET,
+                json!({"type": "object", "required": ["id"], "properties": {
+                "id": {"type": "string", "description": "mem_…, as memory_search shows it"}}}),
+            ),
             Which::Edit => ("memory_edit", EDIT, edit_schema()),
-            Which::Forget => ("memory_forget", FORGET, json!({"type": "object", "required": ["ids"], "properties": {
+            Which::Forget => (
+                "memory_forget",
+                FORGET,
+                json!({"type": "object", "required": ["ids"], "properties": {
                 "ids": {"type": "array", "items": {"type": "string"}, "maxItems": 100, "description": "mem_… of what is to go"},
-                "reason": {"type": "string", "description": "Why, in a few words; kept with the receipt"}}})),
+                "reason": {"type": "string", "description": "Why, in a few words; kept with the receipt"}}}),
+            ),
         };
         ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters }
     }
@@ -92,7 +100,8 @@ may depend on what was said, decided or tried before. Do not use it for general 
 (knowledge_search). Ask in a few telling words; narrow by time or tags rather than by asking for more. If nothing fits, \
 say so instead of guessing.";
 
-const GET: &str = "Show one memory whole, with all that is known about it. Use it when memory_search shows only its beginning.";
+const GET: &str =
+    "Show one memory whole, with all that is known about it. Use it when memory_search shows only its beginning.";
 
 const EDIT: &str = "\
 Correct a memory that is wrong or out of date, keeping its id. Only what is named changes. Use memory_forget for what \
@@ -176,7 +185,8 @@ impl Desk {
 
     async fn search(&self, arguments: Value) -> Result<ToolOutput, String> {
         let given: args::Search = args::read(arguments)?;
-        let mut namespaces = given.namespaces.iter().map(|name| args::namespace(name)).collect::<Result<Vec<_>, _>>()?;
+        let mut namespaces =
+            given.namespaces.iter().map(|name| args::namespace(name)).collect::<Result<Vec<_>, _>>()?;
         if namespaces.is_empty() {
             namespaces.push(self.options.namespace.clone());
             // What is known of the user is part of what is usually meant.
@@ -288,12 +298,16 @@ impl Desk {
 fn told(error: MemoriesError) -> String {
     match error {
         MemoriesError::Unknown { id } => {
-            format!("no memory {id} can be seen here: it was forgotten, has expired, or is somebody else's; memory_search shows what there is")
+            format!(
+                "no memory {id} can be seen here: it was forgotten, has expired, or is somebody else's; memory_search shows what there is"
+            )
         }
         MemoriesError::Condition { text, problem } => {
             format!("the filter {text:?} cannot be read: {problem}; write key=value, key!=value, key>3, key or !key")
         }
-        MemoriesError::NothingToChange => "nothing to change was named; set content, tags, importance or expires".to_owned(),
+        MemoriesError::NothingToChange => {
+            "nothing to change was named; set content, tags, importance or expires".to_owned()
+        }
         MemoriesError::Store(error) => format!("the store failed: {error}; try again"),
         error => error.to_string(),
     }

@@ -60,7 +60,8 @@ pub(super) fn explanation(hit: &Hit) -> String {
 /// A passage with what to cite, then its text.
 pub(super) fn passage(passage: &Passage, lead: &str) -> String {
     let anchor = passage.anchor.as_ref().map_or_else(String::new, |anchor| format!(" #{}", one_line(anchor)));
-    let heading = if passage.heading.is_empty() { String::new() } else { format!(" · {}", one_line(&passage.heading)) };
+    let heading =
+        if passage.heading.is_empty() { String::new() } else { format!(" · {}", one_line(&passage.heading)) };
     format!("{lead}[{}{anchor}]{heading}\n{}", one_line(&passage.citation), quoted(&passage.text, true, ""))
 }
 
