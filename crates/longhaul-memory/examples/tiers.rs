@@ -18,6 +18,7 @@ use longhaul_store::{Store, StoreSettings};
 const DAY_MS: i64 = 86_400_000;
 
 /// A clock that is set by hand.
+#[derive(Debug)]
 struct ByHand(AtomicI64);
 
 impl Clock for ByHand {

@@ -69,8 +69,7 @@ impl Memory {
     /// # Errors
     /// [`MemoryError::Field`] when there is a server already.
     pub fn connect(&self, vectors: Arc<dyn RemoteVectors>) -> Result<(), MemoryError> {
-        let health =
-            Health { failures: 0, away_until: None, problem: String::new(), is_suspect: true };
+        let health = Health { failures: 0, away_until: None, problem: String::new(), is_suspect: true };
         let link = Link {
             vectors,
             holder: self.shared.store.ambient().ids.body(),
@@ -89,6 +88,12 @@ impl Memory {
     pub async fn remote_capabilities(&self) -> Result<Option<Capabilities>, MemoryError> {
         let Some(link) = self.link() else { return Ok(None) };
         link.vectors.capabilities().await.map(Some).map_err(|source| link.error(source))
+    }
+
+    /// Names the connected server, without secrets.
+    #[must_use]
+    pub fn remote_place(&self) -> Option<&str> {
+        self.link().map(|link| link.vectors.place())
     }
 
     pub(crate) fn link(&self) -> Option<&Link> {

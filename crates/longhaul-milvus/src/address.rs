@@ -72,7 +72,7 @@ impl Address {
         if rest.contains('@') || rest.contains('?') || rest.contains('#') {
             return refuse(
                 scheme,
-                "an address holds no user, password or token: put the token into the environment variable that memory.token_env names (MILVUS_TOKEN)",
+                "an address holds no user, password or token: put the token into the environment variable MILVUS_TOKEN (memory.token)",
             );
         }
         let tls = match scheme.to_ascii_lowercase().as_str() {
@@ -184,7 +184,7 @@ mod tests {
             let error = Address::parse(bad).unwrap_err();
             let shown = format!("{error} {error:?}");
             assert!(!shown.contains("Milvus@") && !shown.contains("=Milvus") && !shown.contains("#Milvus"), "{shown}");
-            assert!(shown.contains("memory.token_env"), "{shown}");
+            assert!(shown.contains("MILVUS_TOKEN"), "{shown}");
         }
         let token = Token::new("root:Secret1").unwrap();
         let address = Address::parse("http://127.0.0.1:19530").unwrap().with_token(Some(token));

@@ -26,8 +26,9 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 const ATTEMPTS_MAX: u32 = 3;
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
-/// What is the matter with a collection when a server's words contain one of these. Codes differ between versions:
-/// 100 and 101 (2.3 and newer), 4 (older and milvus-lite).
+/// The code of a collection that does not exist, from Milvus 2.3 on and of milvus-lite.
+const NO_COLLECTION: i32 = 100;
+/// What older servers say of one.
 const MISSING: [&str; 3] = ["collection not found", "can't find collection", "collectionnotexist"];
 
 /// A connection, made when it is first used and again after it broke. Cheap to clone.
@@ -152,7 +153,7 @@ impl Client {
         let reason = cut(&status.reason);
         let code = if status.code == 0 { status.error_code } else { status.code };
         let words = reason.to_lowercase();
-        if MISSING.iter().any(|missing| words.contains(missing)) {
+        if status.code == NO_COLLECTION || MISSING.iter().any(|missing| words.contains(missing)) {
             return MilvusError::Missing { address, collection: String::new() };
         }
         if words.contains("auth check failure") || words.contains("unauthenticated") {

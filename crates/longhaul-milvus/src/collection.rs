@@ -22,6 +22,8 @@ use crate::{
 pub(crate) const SCHEMA_LIMIT: Duration = Duration::from_secs(30);
 /// How long loading may take before the server counts as not ready.
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
+/// How long somebody else may take to make a collection.
+const CREATE_LIMIT: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LOADED: i32 = 3;
 const METRIC: &str = "IP";
@@ -50,10 +52,19 @@ impl Client {
                 let created: Result<Status, _> = self
                     .call("CreateCollection", layout::create(name, dimensions, fresh, properties), SCHEMA_LIMIT)
                     .await;
-                // Somebody else may have been quicker; then theirs is as good as ours.
-                match (self.describe(name, SCHEMA_LIMIT).await, created) {
-                    (Err(MilvusError::Missing { .. }), Err(error)) => return Err(error),
-                    (described, _) => described?,
+                // Somebody else may have been quicker, or be just at it; then theirs is as good as ours.
+                let started = Instant::now();
+                loop {
+                    match (self.describe(name, SCHEMA_LIMIT).await, &created) {
+                        (Err(MilvusError::Missing { .. }), Err(_)) if started.elapsed() < CREATE_LIMIT => {
+                            tokio::time::sleep(LOOK_EVERY).await;
+                        }
+                        (Err(MilvusError::Missing { .. }), Err(_)) => {
+                            created?;
+                            return Err(self.garbage("CreateCollection", "a collection that was made is not there"));
+                        }
+                        (described, _) => break described?,
+                    }
                 }
             }
             described => described?,
@@ -78,7 +89,7 @@ impl Client {
             let problem = format!("collection {name} is not one of Longhaul's: {problem}; rename or drop it");
             return Err(self.garbage("DescribeCollection", problem));
         }
-        let said = layout::incarnation(&schema.description).unwrap_or("unnamed");
+        let said = layout::incarnation(&schema.description, &described.properties).unwrap_or("unnamed");
         Ok(format!("{said}/{}/{}", described.collection_id, described.created_timestamp))
     }
 

@@ -54,7 +54,7 @@ pub enum MilvusError {
     },
     /// The server does not know the token.
     #[error(
-        "Milvus at {address} does not let us in; put `user:password` or an API key into the environment variable that memory.token_env names (MILVUS_TOKEN)"
+        "Milvus at {address} does not let us in; put `user:password` or an API key into the environment variable MILVUS_TOKEN (memory.token)"
     )]
     Unauthenticated {
         /// Where.

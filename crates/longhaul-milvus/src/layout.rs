@@ -22,8 +22,10 @@ const WORD_BYTES_MAX: usize = 256;
 const PARTITIONS: i64 = 16;
 /// What a row without an expiry has.
 const NEVER: i64 = i64::MAX;
-/// How a description says which incarnation a collection is.
+/// How a collection says which incarnation it is: in its description and, for servers that do not give that back, in a
+/// property.
 const INCARNATION: &str = "longhaul memory, incarnation ";
+const INCARNATION_PROPERTY: &str = "longhaul.incarnation";
 
 /// The collection of a space: readable, and different for every embedder and dimension.
 pub(crate) fn collection_name(space: &Space) -> String {
@@ -54,12 +56,14 @@ pub(crate) fn create(
     name: &str,
     dimensions: usize,
     incarnation: &str,
-    properties: Vec<KeyValuePair>,
+    mut properties: Vec<KeyValuePair>,
 ) -> CreateCollectionRequest {
+    properties.push(pair(INCARNATION_PROPERTY, incarnation));
     let schema = CollectionSchema {
         name: name.to_owned(),
         description: format!("{INCARNATION}{incarnation}"),
         fields: fields(dimensions),
+        functions: Vec::new(),
     };
     CreateCollectionRequest {
         collection_name: name.to_owned(),
@@ -116,9 +120,10 @@ pub(crate) fn mismatch(schema: &CollectionSchema, dimensions: usize) -> Option<S
     None
 }
 
-/// Which incarnation a description tells of.
-pub(crate) fn incarnation(description: &str) -> Option<&str> {
-    description.strip_prefix(INCARNATION)
+/// Which incarnation a collection says that it is.
+pub(crate) fn incarnation<'a>(description: &'a str, properties: &'a [KeyValuePair]) -> Option<&'a str> {
+    let property = properties.iter().find(|pair| pair.key == INCARNATION_PROPERTY).map(|pair| pair.value.as_str());
+    description.strip_prefix(INCARNATION).or(property)
 }
 
 /// Rows as columns.

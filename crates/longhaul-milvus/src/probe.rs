@@ -15,7 +15,10 @@ use crate::{
     Index, Milvus, MilvusError,
     collection::SCHEMA_LIMIT,
     layout::{self, pair},
-    proto::{CreateCollectionRequest, FieldSchema, GetVersionRequest, GetVersionResponse, Status, data_type},
+    proto::{
+        CollectionSchema, CreateCollectionRequest, FieldSchema, FunctionSchema, GetVersionRequest, GetVersionResponse,
+        Status, data_type,
+    },
 };
 
 const DIMENSIONS: usize = 8;
@@ -23,30 +26,6 @@ const PARTITION: &str = "probe";
 /// Seconds after which the server should stop giving rows out, and how long it gets for it.
 const TTL_S: u64 = 1;
 const TTL_WAIT: Duration = Duration::from_millis(2_500);
-
-/// `schema.FunctionSchema`, for one question: does the server know BM25?
-#[derive(Clone, PartialEq, prost::Message)]
-struct FunctionSchema {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(int32, tag = "4")]
-    kind: i32,
-    #[prost(string, repeated, tag = "5")]
-    input_field_names: Vec<String>,
-    #[prost(string, repeated, tag = "7")]
-    output_field_names: Vec<String>,
-}
-
-/// `schema.CollectionSchema` with functions.
-#[derive(Clone, PartialEq, prost::Message)]
-struct FunctionalSchema {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(message, repeated, tag = "4")]
-    fields: Vec<FieldSchema>,
-    #[prost(message, repeated, tag = "7")]
-    functions: Vec<FunctionSchema>,
-}
 
 pub(crate) async fn run(milvus: &Milvus) -> Result<Capabilities, MilvusError> {
     let version: GetVersionResponse =
@@ -76,7 +55,7 @@ async fn rows(milvus: &Milvus, space: &Space) -> Result<Capabilities, MilvusErro
     let filter = RemoteFilter::default();
     let mut vector = vec![0.0; DIMENSIONS];
     vector[0] = 1.0;
-    let batch = Batch { upserts: vec![row(1, &vector)], deletes: Vec::new() };
+    let batch = Batch { upserts: vec![row(1, &vector)], ..Batch::default() };
     let mark = unpack(milvus.apply(space, PARTITION, &batch).await)?;
     let ask = |at_least: Mark| Ask {
         space,
@@ -126,8 +105,9 @@ fn row(seq: i64, vector: &[f32]) -> RemoteRow {
 async fn keywords(milvus: &Milvus, name: &str) -> bool {
     const SPARSE_VECTOR: i32 = 104;
     let field = |name: &str, data_type: i32| FieldSchema { name: name.to_owned(), data_type, ..Default::default() };
-    let schema = FunctionalSchema {
+    let schema = CollectionSchema {
         name: name.to_owned(),
+        description: String::new(),
         fields: vec![
             FieldSchema { is_primary_key: true, ..field("id", data_type::INT64) },
             FieldSchema {
@@ -150,7 +130,10 @@ async fn keywords(milvus: &Milvus, name: &str) -> bool {
         ..CreateCollectionRequest::default()
     };
     let created: Result<Status, _> = milvus.client().call("CreateCollection", request, SCHEMA_LIMIT).await;
-    let known = created.is_ok();
+    // A server that knows no functions takes the request and forgets them.
+    let described = milvus.client().describe(name, SCHEMA_LIMIT).await;
+    let known = created.is_ok()
+        && described.is_ok_and(|described| described.schema.is_some_and(|schema| !schema.functions.is_empty()));
     let _ = milvus.client().drop_collection(name).await;
     known
 }

@@ -5,6 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use longhaul_durable::{DurableError, GraphError, NodeError};
 use longhaul_harness::{GitError, HarnessError, VerifyError};
 use longhaul_memory::EmbedError;
+use longhaul_milvus::MilvusError;
 use longhaul_model::{CassetteError, CassetteServerError, ModelError};
 use longhaul_store::{LeaseError, StoreError};
 use longhaul_tools::{browser::BrowserError, sandbox::SandboxError};
@@ -26,6 +27,9 @@ pub enum ErrorKind {
 /// Why something that the library was asked for did not happen. Nothing recorded is lost.
 #[derive(Debug, thiserror::Error)]
 pub enum LonghaulError {
+    /// The vector server that the settings name cannot be used as it is written there.
+    #[error(transparent)]
+    VectorServer(#[from] MilvusError),
     /// The folder has no project.
     #[error(
         "{dir} is not a longhaul project; name its folder with `--dir DIR`, or begin one in a new folder with `longhaul init \"your request\" --dir DIR`"
@@ -259,6 +263,7 @@ impl LonghaulError {
             | Self::NoModel
             | Self::Cassette(_)
             | Self::ReportNotWritten { .. }
+            | Self::VectorServer(_)
             | Self::NoKey { .. } => ErrorKind::Usage,
             Self::Busy(_) => ErrorKind::Retry,
             Self::Embedding(_) | Self::Browser(_) | Self::Sandbox(_) | Self::NoProgram(_) => ErrorKind::Environment,

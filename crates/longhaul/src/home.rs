@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use longhaul_core::{Ambient, Event, Scope, TraceId};
 use longhaul_durable::{Progress, Runtime};
 use longhaul_harness::{Harness, HarnessSettings, SandboxPlace};
-use longhaul_memory::{Embedder, Memory};
+use longhaul_memory::{Embedder, Memory, remote::RemoteVectors};
 use longhaul_model::{ChatModel, Retry};
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
 use longhaul_tools::{
@@ -20,6 +20,7 @@ use crate::{
     LonghaulError, embedding,
     memories::wiring,
     settings::{SandboxNetwork, Settings},
+    vectors,
 };
 
 /// Retries kept for a reader that is late.
@@ -54,6 +55,8 @@ pub struct Longhaul {
     pub(crate) retries: broadcast::Sender<Retry>,
     /// Joins what this opening causes.
     pub(crate) trace: TraceId,
+    /// A server that has a copy of memory's vectors.
+    vectors: Option<Arc<dyn RemoteVectors>>,
     program: Program,
 }
 
@@ -71,6 +74,7 @@ impl Longhaul {
             longhaul_workspace::MIGRATIONS,
             longhaul_harness::MIGRATIONS,
         ];
+        let vectors = vectors::server(&settings.memory, &ambient)?;
         let keys = StateKeys::from_env().map_err(StoreError::from)?;
         let place = StoreSettings { keys, ..StoreSettings::new(&settings.home) };
         let store = Store::open(place, ambient.clone(), &migrations).await?;
@@ -82,6 +86,7 @@ impl Longhaul {
             store,
             settings,
             ambient,
+            vectors,
             program,
         })
     }
@@ -153,6 +158,10 @@ impl Longhaul {
         if let Err(error) = wiring::configure(&memory, &self.settings.memory) {
             // Hot memories are found without it; `longhaul memory tiers` says what is wrong.
             tracing::warn!(%error, "the cold tier of memory cannot be used");
+        }
+        if let Some(vectors) = &self.vectors {
+            // New memory has no other server yet.
+            let _ = memory.connect(vectors.clone());
         }
         memory
     }

@@ -27,6 +27,7 @@ mod queries;
 mod report;
 mod runs;
 pub mod settings;
+mod vectors;
 mod verify;
 
 pub use connect::DEMO_CASSETTE;
@@ -55,8 +56,8 @@ pub use longhaul_tools as tools;
 pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
 pub use mcp::{McpHttp, ToolOptions, memory_tools, serve_mcp};
 pub use memories::{
-    Correcting, Evaluation, Filters, Forgetting, Memories, MemoriesError, MemoriesPlace, Missed, Question, Remembering,
-    memory_error_kind, questions, receipt_lines,
+    Correcting, Evaluation, Filters, Forgetting, Memories, MemoriesError, MemoriesPlace, MigrateTo, Migration, Missed,
+    Question, Remembering, memory_error_kind, questions, receipt_lines,
 };
 pub use operate::{
     Answered, Cancelled, Decision, Explanation, Fact, Line, OpenWait, OperateError, Operator, Retried, StorePlace,

@@ -68,6 +68,7 @@ pub(super) fn next(read: &ReadTx<'_>, key: &Key, state: &State) -> Result<Option
             Changed::Delete(_) | Changed::Later => {}
         }
     }
+    batch.is_first = batch.upserts.iter().all(|row| row.seq > state.seq_max);
     let seq_max = batch.upserts.iter().map(|row| row.seq).fold(state.seq_max, i64::max);
     let is_last = vector_seq >= last_vector && change_seq >= last_change;
     let watermark = Watermark { vector_seq, change_seq, mark: done.mark };

@@ -37,6 +37,8 @@ pub struct RemoteState {
     pub namespace: Namespace,
     /// The server.
     pub place: String,
+    /// What the server knows the partition by: the field `partition_key` of its rows.
+    pub partition_key: String,
     /// Vectors that it acknowledged, replaced ones included.
     pub vectors_sent: u64,
     /// At most so many changes that it has not been given yet.
@@ -164,6 +166,7 @@ impl Memory {
                 states.push(RemoteState {
                     namespace: key.id.namespace,
                     place: place.clone(),
+                    partition_key: state.partition_key,
                     vectors_sent: u64::try_from(state.applied.vector_seq).unwrap_or(0),
                     missing: u64::try_from(missing).unwrap_or(0),
                 });
@@ -261,7 +264,8 @@ impl Memory {
             for seq in seqs.iter().step_by(step).take(SAMPLE) {
                 let mut params = params.to_vec();
                 params.push((*seq).into());
-                let bytes: Vec<u8> = read.query_one(&format!("SELECT vector {of} AND seq = ?4"), &params, |row| row.get(0))?;
+                let bytes: Vec<u8> =
+                    read.query_one(&format!("SELECT vector {of} AND seq = ?4"), &params, |row| row.get(0))?;
                 let Some(vector) = vectors::decoded(&bytes, space.dimensions) else { continue };
                 let found = current.search(read, &vector, &all, 1)?;
                 // Another memory with the same text is as good.
@@ -273,6 +277,8 @@ impl Memory {
             Ok((current.known(&all) == seqs.len()).then_some((seqs.len() as u64, sampled)))
         };
         let built = self.shared.store.read(build).await?;
-        built.ok_or_else(|| MemoryError::NotMoved { problem: "the embedded index does not find what the rows hold".to_owned() })
+        built.ok_or_else(|| MemoryError::NotMoved {
+            problem: "the embedded index does not find what the rows hold".to_owned(),
+        })
     }
 }

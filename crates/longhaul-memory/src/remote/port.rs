@@ -100,6 +100,8 @@ pub struct Batch {
     pub upserts: Vec<RemoteRow>,
     /// Rows to be gone.
     pub deletes: Vec<i64>,
+    /// None of the rows to be there was ever sent before, so none need be looked for.
+    pub is_first: bool,
 }
 
 /// What is found in the server of a row.
@@ -122,7 +124,7 @@ pub struct Capabilities {
     pub waits_for_marks: bool,
     /// A row that was just written is found by a search that waits for nothing.
     pub fresh_reads: bool,
-    /// Upserting a key twice leaves one row.
+    /// Applying a row twice leaves one.
     pub upsert: bool,
     /// Has keyword search of its own (not used: words are searched in the store's transaction).
     pub keywords: bool,

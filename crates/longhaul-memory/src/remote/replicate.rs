@@ -72,7 +72,11 @@ impl Memory {
         }
         if behind.is_empty() {
             // Nothing to write: still a reason to see whether it is back.
-            link.vectors.open(space).await.map_err(|source| link.error(source)).inspect_err(|error| link.failed(error))?;
+            link.vectors
+                .open(space)
+                .await
+                .map_err(|source| link.error(source))
+                .inspect_err(|error| link.failed(error))?;
         }
         Ok(self.all_partitions().await?)
     }
@@ -119,6 +123,13 @@ impl Memory {
             let next = self.shared.store.read(move |read| batch::next(read, &asked, &from)).await?;
             let Some(next) = next else { break };
             let mut mark = next.watermark.mark;
+            if next.seq_max > state.seq_max {
+                // Written down before it is done: an attempt that is cut off may have arrived.
+                state.seq_max = next.seq_max;
+                if !self.keep_state(link, key, state).await? {
+                    return Ok(Came::Busy);
+                }
+            }
             if !next.batch.upserts.is_empty() || !next.batch.deletes.is_empty() {
                 let applied = link.vectors.apply(&key.space, &state.partition_key, &next.batch).await;
                 mark = mark.max(applied.map_err(|source| link.error(source))?);
@@ -126,7 +137,6 @@ impl Memory {
             done.upserted += next.batch.upserts.len() as u64;
             done.deleted += next.batch.deletes.len() as u64;
             since_settled += next.batch.upserts.len() as u64;
-            state.seq_max = next.seq_max;
             state.advance(Watermark { mark, ..next.watermark }, self.shared.store.ambient().clock.now());
             if !self.keep_state(link, key, state).await? {
                 return Ok(Came::Busy);
@@ -196,7 +206,8 @@ impl Memory {
                 return Ok(None);
             }
             let bytes = key.space.dimensions * size_of::<f32>();
-            let of = "FROM memory_vectors WHERE tenant_id = ?1 AND namespace = ?2 AND embedder = ?3 AND length(vector) = ?4";
+            let of =
+                "FROM memory_vectors WHERE tenant_id = ?1 AND namespace = ?2 AND embedder = ?3 AND length(vector) = ?4";
             let params = values![&key.id.tenant, key.id.namespace.as_str(), &key.space.embedder, bytes];
             let count: u64 = read.query_one(&format!("SELECT count(*) {of}"), &params, |row| row.get(0))?;
             let step = (count as usize / SAMPLE).max(1);

@@ -101,7 +101,8 @@ impl State {
     }
 }
 
-const COLUMNS: &str = "partition_key, incarnation, seq_max, vector_seq, change_seq, mark, applied_at, waiting_vector_seq,
+const COLUMNS: &str =
+    "partition_key, incarnation, seq_max, vector_seq, change_seq, mark, applied_at, waiting_vector_seq,
     waiting_change_seq, waiting_mark, waiting_at, settled_vector_seq, settled_change_seq, settled_mark";
 const KEY: &str = "tenant_id = ?1 AND namespace = ?2 AND embedder = ?3 AND place = ?4";
 

@@ -35,6 +35,21 @@ pub(crate) struct CollectionSchema {
     pub(crate) description: String,
     #[prost(message, repeated, tag = "4")]
     pub(crate) fields: Vec<FieldSchema>,
+    #[prost(message, repeated, tag = "7")]
+    pub(crate) functions: Vec<FunctionSchema>,
+}
+
+/// `schema.FunctionSchema`: what the server computes by itself. Only asked about, never used.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct FunctionSchema {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+    #[prost(int32, tag = "4")]
+    pub(crate) kind: i32,
+    #[prost(string, repeated, tag = "5")]
+    pub(crate) input_field_names: Vec<String>,
+    #[prost(string, repeated, tag = "7")]
+    pub(crate) output_field_names: Vec<String>,
 }
 
 /// `schema.FloatArray`.

@@ -39,6 +39,8 @@ pub(crate) struct DescribeCollectionResponse {
     pub(crate) collection_id: i64,
     #[prost(uint64, tag = "6")]
     pub(crate) created_timestamp: u64,
+    #[prost(message, repeated, tag = "13")]
+    pub(crate) properties: Vec<KeyValuePair>,
 }
 
 /// Load state is asked for with the name in field 2.
@@ -124,7 +126,7 @@ pub(crate) struct DescribeIndexResponse {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct UpsertRequest {
+pub(crate) struct InsertRequest {
     #[prost(string, tag = "2")]
     pub(crate) db_name: String,
     #[prost(string, tag = "3")]

@@ -47,7 +47,7 @@ fn queries() -> Vec<Query> {
         Query { tags: vec!["tenth".into()], ..plain("upload") },
         Query { filter: vec![above(1_990)], ..plain("token") },
         Query { filter: vec![above(700)], k: 50, ..plain("build cache login") },
-        Query { collections: vec!["no such".into()], ..plain("token") },
+        Query { collections: vec!["no-such".into()], ..plain("token") },
     ]
 }
 

@@ -149,7 +149,11 @@ async fn moving_there_and_back_keeps_everything() {
     place.remember((0..2_500).map(text)).await;
     let mut waiting = note("waits for its vector");
     waiting.vector = None;
-    place.memory.insert_many(&place.scope, vec![waiting, NewMemory { vector: Some(direction("x")), ..note("x") }]).await.unwrap();
+    place
+        .memory
+        .insert_many(&place.scope, vec![waiting, NewMemory { vector: Some(direction("x")), ..note("x") }])
+        .await
+        .unwrap();
     let embedded: Vec<_> = place.found(&text(77), 10).await;
 
     place.connect(&shared());

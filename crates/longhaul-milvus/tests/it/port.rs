@@ -47,8 +47,8 @@ async fn a_row_is_there_once_and_a_deleted_one_is_gone() {
     let mut moved = row(7);
     moved.vector = vector(700);
     moved.version = 99;
-    question.apply("s/tenant_a/main", &Batch { upserts: vec![moved], deletes: vec![3, 4] }).await;
-    question.apply("s/tenant_a/main", &Batch { upserts: Vec::new(), deletes: vec![3, 4, 5000] }).await;
+    question.apply("s/tenant_a/main", &Batch { upserts: vec![moved], deletes: vec![3, 4], is_first: false }).await;
+    question.apply("s/tenant_a/main", &Batch { deletes: vec![3, 4, 5000], ..Batch::default() }).await;
     assert_eq!(question.milvus.count(&question.space, "s/tenant_a/main").await.unwrap(), 18);
     assert_eq!(question.seqs("s/tenant_a/main", &vector(700), 1).await, [7]);
     assert!(!question.seqs("s/tenant_a/main", &vector(3), 100).await.contains(&3));

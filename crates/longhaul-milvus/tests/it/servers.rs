@@ -65,7 +65,7 @@ pub(crate) fn row(seq: i64) -> RemoteRow {
 }
 
 pub(crate) fn rows(seqs: impl IntoIterator<Item = i64>) -> Batch {
-    Batch { upserts: seqs.into_iter().map(row).collect(), deletes: Vec::new() }
+    Batch { upserts: seqs.into_iter().map(row).collect(), ..Batch::default() }
 }
 
 /// One question, and everything it needs.

@@ -4,6 +4,7 @@ use std::{io, path::PathBuf};
 
 use longhaul_core::MemoryId;
 use longhaul_memory::{EmbedError, MemoryError, TransferError, when::WhenError};
+use longhaul_milvus::MilvusError;
 use longhaul_store::StoreError;
 
 use crate::ErrorKind;
@@ -85,6 +86,9 @@ pub enum MemoriesError {
     /// The embedding model cannot be used.
     #[error(transparent)]
     Embed(#[from] EmbedError),
+    /// The vector server that was named cannot be used as it is written.
+    #[error(transparent)]
+    Server(#[from] MilvusError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -137,7 +141,8 @@ impl MemoriesError {
             | Self::When(_)
             | Self::Question { .. }
             | Self::Transfer(_)
-            | Self::File { .. } => ErrorKind::Usage,
+            | Self::File { .. }
+            | Self::Server(_) => ErrorKind::Usage,
             Self::Memory(error) => memory_error_kind(error),
             Self::Embed(_) => ErrorKind::Environment,
             Self::Store(error) => kind_of_store(error),

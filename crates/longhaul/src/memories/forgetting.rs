@@ -41,7 +41,7 @@ pub fn receipt_lines(receipt: &Receipt, zone: &Zone) -> Vec<String> {
         (erased.segments_rewritten, "segments written again"),
         (erased.objects_deleted, "objects deleted"),
         (erased.index_files, "index files"),
-        (erased.further_rows, "further rows"),
+        (erased.remote_vectors, "vectors on the server"),
     ];
     let counts: Vec<String> =
         counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();

@@ -8,6 +8,7 @@ mod condition;
 mod error;
 mod evaluating;
 mod forgetting;
+mod migrating;
 mod moving;
 mod remembering;
 pub(crate) mod wiring;
@@ -27,10 +28,14 @@ use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
 pub use asking::Filters;
 pub use error::{MemoriesError, memory_error_kind};
 pub use evaluating::{Evaluation, Missed, Question, questions};
+pub use migrating::{MigrateTo, Migration};
 pub use forgetting::{Forgetting, receipt_lines};
 pub use remembering::{Correcting, Remembering};
 
-use crate::settings::Settings;
+use crate::{
+    settings::{MemorySettings, Settings},
+    vectors,
+};
 
 /// Which store is meant, and as whom.
 #[derive(Debug, Clone)]
@@ -58,6 +63,8 @@ pub struct Memories {
     embedder: Option<String>,
     /// Why nothing is embedded, if nothing is.
     no_model: Option<String>,
+    /// For other servers than the one that is connected.
+    settings: MemorySettings,
 }
 
 impl Memories {
@@ -82,9 +89,12 @@ impl Memories {
         let id = embedder.as_ref().map(|embedder| embedder.id().to_owned());
         let memory = crate::embedding::memory(store.clone(), embedder, settings);
         wiring::configure(&memory, &settings.memory)?;
+        if let Some(server) = vectors::server(&settings.memory, &ambient)? {
+            memory.connect(server)?;
+        }
         let (rules, review) = (wiring::tier_rules(&settings.memory), wiring::review_policy(&settings.memory));
         let (scope, zone) = (Scope { tenant, user }, Zone::local());
-        Ok(Self { memory, store, scope, ambient, zone, rules, review, embedder: id, no_model })
+        Ok(Self { memory, store, scope, ambient, zone, rules, review, embedder: id, no_model, settings: settings.memory.clone() })
     }
 
     /// The zone in which days begin and end: this machine's.
@@ -158,7 +168,12 @@ impl Memories {
         if let Some(reason) = &self.no_model {
             return Err(reason.clone());
         }
-        self.memory.index_pending().await.map(drop).map_err(|error| error.to_string())
+        let embedded = self.memory.index_pending().await.map(drop).map_err(|error| error.to_string());
+        // A server that is away gets it later; until then the rows answer for it.
+        if let Err(error) = self.memory.replicate_pending().await {
+            tracing::warn!(%error, "the vector server was not told; it is told later");
+        }
+        embedded
     }
 
     /// The query that a question and its filters mean, now.

@@ -92,17 +92,15 @@ pub enum SettingsError {
         /// What was found; absent for a secret.
         found: Option<String>,
     },
-    /// A value whose feature this release does not have.
-    #[error("{origin}: `{key}` asks for {what}, which is not in this release; {instead}")]
-    NotYet {
+    /// The address of a vector server that cannot be used.
+    #[error("{origin}: `{key}`: {source}")]
+    Server {
         /// Where it was written.
         origin: Origin,
         /// The key.
         key: &'static str,
-        /// What was asked for.
-        what: String,
-        /// What to do now.
-        instead: String,
+        /// What to write instead; without what may be a secret.
+        source: longhaul_milvus::MilvusError,
     },
     /// A file that is not TOML, or a `.env` that cannot be parsed.
     #[error("{}:{line}: {message}", path.display())]

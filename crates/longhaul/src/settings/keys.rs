@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     ModelSpec,
     /// A path (embedded memory) or `http://host:19530` (Milvus).
     MemoryUri,
+    /// An index of a Milvus server with its parameters.
+    MemoryIndex,
     /// A folder, or `s3://bucket/prefix`.
     FolderOrBucket,
     /// Days, or `never`, for kinds of memories: `note=90, fact=never`.
@@ -208,7 +210,31 @@ pub(crate) const KEYS: &[Key] = &[
         UserOnly,
         Some("MILVUS_URI"),
         None,
-        "Where memories are indexed: a path, or nothing, for the embedded engine (its rows are in the home folder's store, so the path itself is not used). `http://host:19530` for Milvus is refused in this release.",
+        "Where memories are indexed: a path, or nothing, for the embedded engine (its rows are in the home folder's store, so the path itself is not used); `http://host:19530` or `https://host:19530` for a Milvus server, which then has a copy of all vectors. Rows stay in the store.",
+    ),
+    key(
+        "memory.token",
+        Kind::Secret,
+        UserOnly,
+        Some("MILVUS_TOKEN"),
+        None,
+        "How the Milvus server knows us: `user:password` or an API key. Never printed or stored. Over plain http only to this machine.",
+    ),
+    key(
+        "memory.ca_file",
+        Kind::Path,
+        UserOnly,
+        None,
+        None,
+        "A certificate authority (PEM) that signed the Milvus server's certificate, beside those that this machine trusts.",
+    ),
+    key(
+        "memory.index",
+        Kind::MemoryIndex,
+        UserOnly,
+        None,
+        Some("hnsw"),
+        "Which index the Milvus server builds: `hnsw(m=16, ef_construction=128, ef=128)` or `ivf_flat(nlist=1024, nprobe=32)`. Another one is built when the setting changes; rows are kept. The embedded engine chooses by itself.",
     ),
     key(
         "memory.half_life_days",

@@ -104,10 +104,16 @@ pub struct EmbeddingSettings {
 }
 
 /// Long-term memory.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct MemorySettings {
-    /// As given: a path. Servers are refused in this release.
+    /// As given: a path, or the address of a Milvus server.
     pub uri: Option<String>,
+    /// How the server knows us.
+    pub token: Option<Secret>,
+    /// Who vouches for the server's certificate.
+    pub ca_file: Option<PathBuf>,
+    /// Which index the server builds.
+    pub index: longhaul_milvus::Index,
     /// Days after which half of what can fade of a kind's weight is gone; `None` for never. Kinds that are not named
     /// fade as they do by default.
     pub half_life_days: BTreeMap<longhaul_memory::Kind, Option<u32>>,
@@ -269,6 +275,9 @@ impl Settings {
             },
             memory: MemorySettings {
                 uri: values.text("memory.uri"),
+                token: values.secret("memory.token"),
+                ca_file: values.path("memory.ca_file"),
+                index: values.text("memory.index").and_then(|text| text.parse().ok()).unwrap_or_default(),
                 half_life_days: values
                     .text("memory.half_life_days")
                     .and_then(|text| value::days_by_kind(&text))

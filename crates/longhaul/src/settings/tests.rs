@@ -149,13 +149,14 @@ fn our_own_variable_wins_over_the_documents_name() {
 }
 
 #[test]
-fn a_server_for_memories_is_refused_and_never_ignored() {
-    let refusal = house().variable("MILVUS_URI", "http://user:pw@milvus:19530").refusal();
-    assert_eq!(
-        refusal,
-        "environment variable MILVUS_URI: `memory.uri` asks for a Milvus server (milvus:19530), which is not in this \
-         release; unset it, or give a path, to use the embedded memory"
-    );
+fn a_server_for_memories_is_an_address_without_secrets() {
+    let settings = house().variable("MILVUS_URI", "http://milvus:19530").variable("MILVUS_TOKEN", "root:sesame").load();
+    assert_eq!(settings.memory.uri.as_deref(), Some("http://milvus:19530"));
+    assert!(settings.memory.token.is_some() && !format!("{settings:?}").contains("sesame"));
+    let refusal = house().variable("MILVUS_URI", "http://user:sesame@milvus:19530").refusal();
+    assert!(refusal.contains("MILVUS_TOKEN") && !refusal.contains("sesame"), "{refusal}");
+    let refusal = house().variable("MILVUS_URI", "ftp://milvus").refusal();
+    assert!(refusal.contains("expected http:// or https://"), "{refusal}");
 }
 
 #[test]
@@ -190,7 +191,7 @@ fn the_project_may_tune_the_work_and_nothing_else() {
             Kind::Text | Kind::Secret | Kind::Path | Kind::Paths | Kind::ProjectPaths | Kind::Url | Kind::Choice(_) => {
                 "\"loopback\"".to_owned()
             }
-            Kind::ModelSpec | Kind::MemoryUri => "\"openai:x\"".to_owned(),
+            Kind::ModelSpec | Kind::MemoryUri | Kind::MemoryIndex => "\"openai:x\"".to_owned(),
             Kind::DaysByKind | Kind::FolderOrBucket => "\"note=90\"".to_owned(),
         };
         let house = house().file("app/longhaul.toml", &format!("{} = {value}\n", key.name));

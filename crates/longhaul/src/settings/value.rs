@@ -76,6 +76,9 @@ pub(crate) fn check(
         Kind::Choice(words) => text(written).filter(|text| words.contains(&text.as_str())).map(Value::Text),
         Kind::ModelSpec => text(written).and_then(|text| model_spec(&text, base)).map(Value::Text),
         Kind::MemoryUri => return memory_uri(key, written, origin),
+        Kind::MemoryIndex => {
+            text(written).filter(|text| text.parse::<longhaul_milvus::Index>().is_ok()).map(Value::Text)
+        }
         Kind::FolderOrBucket => text(written).map(|text| Value::Text(folder_or_bucket(text, base))),
         Kind::DaysByKind => text(written).filter(|text| days_by_kind(text).is_some()).map(Value::Text),
     };
@@ -100,6 +103,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Choice(words) => format!("one of {}", words.join(", ")),
         Kind::ModelSpec => "openai:NAME, cassette:FILE or cassette:demo".to_owned(),
         Kind::MemoryUri => "a path or http://host:19530".to_owned(),
+        Kind::MemoryIndex => "hnsw(m=16, ef_construction=128, ef=128) or ivf_flat(nlist=1024, nprobe=32)".to_owned(),
         Kind::FolderOrBucket => "a folder or s3://bucket/prefix".to_owned(),
         Kind::DaysByKind => {
             let kinds: Vec<&str> = longhaul_memory::Kind::ALL.iter().map(|kind| kind.as_str()).collect();
@@ -183,13 +187,9 @@ fn memory_uri(key: &'static Key, written: Written, origin: &Origin) -> Result<Va
         });
     };
     if uri.contains("://") {
-        let host = uri.rsplit('@').next().unwrap_or_default().to_owned(); // never echo credentials
-        return Err(SettingsError::NotYet {
-            origin: origin.clone(),
-            key: key.name,
-            what: format!("a Milvus server ({host})"),
-            instead: "unset it, or give a path, to use the embedded memory".to_owned(),
-        });
+        // Its words never repeat credentials.
+        longhaul_milvus::Address::parse(&uri)
+            .map_err(|source| SettingsError::Server { origin: origin.clone(), key: key.name, source })?;
     }
     Ok(Value::Text(uri))
 }
