@@ -285,13 +285,12 @@ impl Memory {
 }
 
 impl Shared {
-    /// Forgets everything derived of a partition that this process holds, its vector file included: after an erasure
-    /// nothing of it is left there. It is derived again from the rows.
+    /// After an erasure has been committed: nothing of it is left in this machine's files, nor in the postings in RAM.
+    /// Columns and vectors in RAM learn of it from the rows. Tells whether there was a file.
     ///
     /// # Errors
     /// When the file cannot be removed.
     pub(crate) fn purge(&self, id: &PartitionId) -> std::io::Result<bool> {
-        self.columns.drop_partition(id);
         self.words.drop_partition(id);
         self.vectors.purge(id)
     }

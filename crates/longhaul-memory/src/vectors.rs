@@ -120,19 +120,18 @@ impl Cache {
         Ok(None)
     }
 
-    /// Forgets a partition's vectors of every model, its files included, so that nothing erased from the rows is left
-    /// in them. What is still there is read from the rows again when it is asked for. Tells whether there was a file.
+    /// Removes a partition's file, after an erasure has been committed, so that nothing erased is left in it. It is
+    /// written anew once this process has learned from the rows what is gone. Tells whether there was one.
     ///
     /// # Errors
-    /// When a file cannot be removed.
+    /// When the file cannot be removed.
     pub(crate) fn purge(&self, id: &PartitionId) -> io::Result<bool> {
-        let purged: Vec<Arc<Partition>> = {
-            let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-            let of_it = tenants.partitions.extract_if(|(of, _), _| of == id);
-            of_it.map(|(_, (_, partition))| partition).collect()
-        };
-        // Whoever is writing the file now finds out before it is done.
-        purged.iter().for_each(|partition| partition.retire());
+        {
+            let tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+            let of_it = tenants.partitions.iter().filter(|((of, _), _)| of == id);
+            // Whoever is writing the file now finds out before it is done.
+            of_it.for_each(|(_, (_, partition))| partition.purge());
+        }
         self.builder.dir().map_or(Ok(false), |dir| file::remove(dir, id))
     }
 

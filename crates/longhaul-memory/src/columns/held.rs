@@ -71,11 +71,6 @@ impl Shelf {
         Ok(held)
     }
 
-    /// Forgets a partition's columns; they are read again when they are asked for.
-    pub(crate) fn drop_partition(&self, id: &PartitionId) {
-        self.partitions.lock().unwrap_or_else(PoisonError::into_inner).held.remove(id);
-    }
-
     /// Drops what was not used for longest, but never `kept`, until the rest fits.
     fn shrink(&self, kept: &Arc<Held>) {
         let mut partitions = self.partitions.lock().unwrap_or_else(PoisonError::into_inner);

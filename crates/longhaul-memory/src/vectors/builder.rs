@@ -70,6 +70,9 @@ impl State {
         if self.slots.len() - lists.covered() >= MERGE {
             return Some(Task::Merge);
         }
+        if self.must_learn {
+            return None;
+        }
         let unsaved = self.read_to - self.saved_to;
         (unsaved > (live / 8) as i64 || (self.saved_to == 0 && self.read_to > 0)).then_some(Task::Save)
     }
@@ -163,12 +166,14 @@ impl Shared {
                 }
                 Task::Merge => merge(partition),
                 Task::Save => {
-                    let read_to = partition.state().read_to;
+                    let (read_to, purges) = (partition.state().read_to, partition.purges());
                     if let Some(Err(error)) = self.dir.as_deref().map(|dir| file::save(dir, partition)) {
                         tracing::warn!(%error, "the vector index could not be saved and will be built again");
                     }
                     // A failure is tried again when there is more to save.
-                    partition.state_mut().saved_to = read_to;
+                    if partition.purges() == purges {
+                        partition.state_mut().saved_to = read_to;
+                    }
                 }
             }
         }

@@ -60,11 +60,12 @@ fn path(dir: &Path, id: &PartitionId) -> PathBuf {
     dir.join(format!("{}.vectors", &hex::encode(Sha256::digest(id.to_string()))[..32]))
 }
 
-/// Writes the partition's file, if it has an index.
+/// Writes the partition's file, if it has an index and none of it may have been erased.
 pub(super) fn save(dir: &Path, partition: &Partition) -> io::Result<()> {
+    let purges = partition.purges();
     let (slots, list_of, centres, read_to, trained) = {
         let state = partition.state();
-        let Some(lists) = &state.lists else { return Ok(()) };
+        let Some(lists) = state.lists.as_ref().filter(|_| !state.must_learn) else { return Ok(()) };
         (state.slots.clone(), lists.list_of().to_vec(), lists.centres().clone(), state.read_to, state.trained)
     };
     let head = Head {
@@ -95,8 +96,9 @@ pub(super) fn save(dir: &Path, partition: &Partition) -> io::Result<()> {
     drop(out.inner);
     file.sync_all()?;
     fs::rename(&new, &path)?;
-    if partition.is_retired() {
-        // It was purged meanwhile.
+    if partition.purges() != purges {
+        // What it was written from may hold what has been erased meanwhile.
+        partition.state_mut().saved_to = 0;
         return remove(dir, &partition.id).map(drop);
     }
     File::open(dir)?.sync_all()
@@ -226,6 +228,7 @@ fn read(from: &mut Hashed<impl Read>, head: &Head, width: usize, last_seq: i64) 
         gone_to: 0,
         trained: head.trained as usize,
         saved_to: head.read_to,
+        must_learn: false,
     })
 }
 

@@ -9,7 +9,7 @@ use std::{
     collections::{HashMap, HashSet},
     sync::{
         Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -45,8 +45,8 @@ pub(crate) struct Partition {
     state: RwLock<State>,
     /// Held by the one that reads new rows.
     reading: Mutex<()>,
-    /// Its file must not be written any more.
-    is_retired: AtomicBool,
+    /// How often its file had to go.
+    purges: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -62,6 +62,8 @@ pub(super) struct State {
     pub(super) trained: usize,
     /// What the file holds all rows up to.
     pub(super) saved_to: i64,
+    /// Something was erased that may still be in here: no file may be written.
+    pub(super) must_learn: bool,
 }
 
 impl Partition {
@@ -72,9 +74,9 @@ impl Partition {
             id,
             embedder: embedder.to_owned(),
             rotation,
-            state: RwLock::new(State { slots, lists: None, read_to: 0, gone_to: 0, trained: 0, saved_to: 0 }),
+            state: RwLock::new(State { slots, lists: None, read_to: 0, gone_to: 0, trained: 0, saved_to: 0, must_learn: false }),
             reading: Mutex::new(()),
-            is_retired: AtomicBool::new(false),
+            purges: AtomicU64::new(0),
         }
     }
 
@@ -86,19 +88,25 @@ impl Partition {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on its file is not written.
-    pub(super) fn retire(&self) {
-        self.is_retired.store(true, Ordering::SeqCst);
+    /// Its file holds what was erased, or may do so when it is written before the rows have been asked what is gone.
+    pub(super) fn purge(&self) {
+        self.purges.fetch_add(1, Ordering::SeqCst);
+        let mut state = self.state_mut();
+        state.saved_to = 0;
+        state.must_learn = true;
     }
 
-    pub(super) fn is_retired(&self) -> bool {
-        self.is_retired.load(Ordering::SeqCst)
+    pub(super) fn purges(&self) -> u64 {
+        self.purges.load(Ordering::SeqCst)
     }
 
     /// Takes out what was erased up to this change, so that it does not get into the next file.
     pub(super) fn learn_of_the_gone(&self, read: &ReadTx<'_>, last_change: i64) -> Result<(), StoreError> {
-        let known = self.state().gone_to;
-        if known >= last_change {
+        let (known, must_learn) = {
+            let state = self.state();
+            (state.gone_to, state.must_learn)
+        };
+        if known > last_change || (known == last_change && !must_learn) {
             return Ok(());
         }
         let gone: Vec<i64> = read.query(
@@ -110,6 +118,7 @@ impl Partition {
         let mut state = self.state_mut();
         state.kill(&gone);
         state.gone_to = state.gone_to.max(last_change);
+        state.must_learn = false;
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use crate::place::{Letters, Place, letters, note};
 
 const TENANTS: usize = 4;
 const USERS: usize = 3;
-const NAMESPACES: [&str; 3] = ["main", "team", "user:1"];
+const NAMESPACES: [&str; 3] = ["main", "team", "crew:1"];
 
 /// What should be so.
 #[derive(Default)]
