@@ -130,15 +130,31 @@ impl Memory {
             let erased = self.shared.store.write(move |tx| erase_batch(tx, &tenant, &batch)).await?;
             receipt.erased.add(erased);
         }
+        receipt.erased.user_entries += self.erase_user_memory(scope, what).await?;
         self.erase_derived(scope, &targets.namespaces, &mut receipt).await?;
-        if let Forget::Thread { thread, .. } = what {
-            // What only this conversation taught about its user fades with it.
-            user::UserMemory::new(self.clone()).conversation_deleted(scope, thread).await?;
-        }
         receipt.erased_at = self.shared.store.ambient().clock.now();
         let (scope, kept) = (scope.clone(), receipt.clone());
         self.shared.store.write(move |tx| receipt::keep(tx, &scope, &kept)).await?;
         Ok(receipt)
+    }
+
+    /// What user memory holds because of what is forgotten. Gives how many of its rows that were.
+    async fn erase_user_memory(&self, scope: &Scope, what: &Forget) -> Result<u64, MemoryError> {
+        match what {
+            Forget::Thread { thread, .. } => {
+                // What only this conversation taught about its user fades with it.
+                let faded = user::UserMemory::new(self.clone()).conversation_deleted(scope, thread).await?;
+                Ok(faded.len() as u64)
+            }
+            // That of somebody else is theirs to forget.
+            Forget::User(user) if *user == scope.user => {
+                let scope = scope.clone();
+                Ok(self.shared.store.write(move |tx| erase_user_rows(tx, &scope)).await?)
+            }
+            Forget::Ids(_) | Forget::Matching(_) | Forget::Subject { .. } | Forget::User(_) | Forget::Namespace(_) => {
+                Ok(0)
+            }
+        }
     }
 
     /// What follows from rows that are gone.
@@ -155,13 +171,12 @@ impl Memory {
                 Err(error) => receipt.pending.push(format!("the vector index of {namespace} stays: {error}")),
             }
         }
-        if receipt.erased.cold_rows > 0 {
-            let tended = self.tend_cold().await?;
-            receipt.erased.segments_rewritten = tended.rewritten;
-            receipt.erased.objects_deleted = tended.deleted;
-            if let Some(why) = tended.stopped {
-                receipt.pending.push(format!("{} cold segments still hold erased rows: {why}", tended.pending.max(1)));
-            }
+        // Also of what was hot: an object may still hold what came back from it a moment ago.
+        let tended = self.tend_cold().await?;
+        receipt.erased.segments_rewritten = tended.rewritten;
+        receipt.erased.objects_deleted = tended.deleted;
+        if let Some(why) = tended.stopped {
+            receipt.pending.push(format!("{} cold segments still hold erased rows: {why}", tended.pending.max(1)));
         }
         self.erase_remote(scope, namespaces, receipt).await
     }
@@ -349,6 +364,16 @@ fn named(read: &ReadTx<'_>, scope: &Scope, what: &Forget) -> Result<Targets, Mem
         }
     }
     Ok(targets)
+}
+
+/// Everything that user memory holds of the scope's user, but for the switches.
+fn erase_user_rows(tx: &mut Tx<'_>, scope: &Scope) -> Result<u64, StoreError> {
+    let mut rows = 0;
+    for table in ["memory_user_entries", "memory_proposals", "memory_user_versions", "memory_user_cursors"] {
+        let sql = format!("DELETE FROM {table} WHERE tenant_id = ?1 AND user_id = ?2");
+        rows += tx.execute(&sql, &values![&scope.tenant, &scope.user])?;
+    }
+    Ok(rows)
 }
 
 fn erase_batch(tx: &mut Tx<'_>, tenant: &TenantId, batch: &[MemoryId]) -> Result<Erased, StoreError> {

@@ -39,6 +39,7 @@ use crate::{
 };
 
 pub use error::ColdError;
+pub(crate) use expiry::erase_cold;
 pub use facts::PastFact;
 pub use forgetting::{Compacted, Forget};
 pub use listing::TierStats;
@@ -47,7 +48,6 @@ pub use objects::Limits as ColdLimits;
 pub use place::{ColdPlace, Credential, S3Place};
 pub use receipt::{Erased, Receipt};
 pub use rules::{KindRule, TierRules};
-pub(crate) use expiry::erase_cold;
 pub(crate) use segment::ColdRow;
 pub use usage::UseCount;
 pub use warming::Tended;

@@ -61,6 +61,8 @@ pub struct Erased {
     pub objects_deleted: u64,
     /// Files of vector indexes deleted; they are built again from what is left.
     pub index_files: u64,
+    /// Entries and proposals of user memory that went with it.
+    pub user_entries: u64,
     /// Vectors deleted in a remote index, those of earlier erasures that it had missed included.
     pub remote_vectors: u64,
 }

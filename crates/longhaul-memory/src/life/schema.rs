@@ -65,6 +65,9 @@ pub(crate) const TABLES: &[&str] = &[
     "memory_cold",
     "memory_receipts",
     "memory_user_entries",
+    "memory_user_versions",
+    "memory_user_cursors",
+    "memory_remote",
     "memory_proposals",
     "memory_actions",
 ];

@@ -1,7 +1,13 @@
 //! Erasure from everywhere, its receipt, and that no byte remains.
 
+use std::path::PathBuf;
+
 use longhaul_core::Scope;
-use longhaul_memory::{Condition, Fact, Forget, MemoryError, NewMemory, Op, Query};
+use longhaul_memory::{
+    Condition, Fact, Forget, MemoryError, NewMemory, Op, Query,
+    user::{UserMemory, UserMemoryEdit},
+};
+use longhaul_testbed::Database;
 use serde_json::json;
 
 use super::world::{World, files_with};
@@ -22,6 +28,8 @@ async fn a_secret_leaves_no_byte_in_any_file() {
     world.memory.note_used(&world.scope, &[hot.clone(), back.clone()]).await.expect("it is noted");
     assert_eq!(world.memory.warm_wanted().await.expect("they come back"), 2);
     assert!(!files_with(&world.cold_dir(), SECRET.as_bytes()).is_empty(), "it is there before");
+    let tables = world.database.as_ref().map_or_else(|| world.home.path().join("longhaul.db-wal"), files_of);
+    assert!(!files_with(&tables, SECRET.as_bytes()).is_empty(), "it is there before");
 
     let receipt = world.memory.erase(&world.scope, &Forget::Ids(vec![hot, cold, back]), false).await.expect("erased");
     assert_eq!((receipt.memories, receipt.erased.rows, receipt.erased.cold_rows), (3, 2, 1));
@@ -32,20 +40,22 @@ async fn a_secret_leaves_no_byte_in_any_file() {
 
     let compacted = world.memory.compact().await.expect("it compacts");
     assert!(compacted.is_complete, "{:?}", compacted.pending);
-    assert_eq!(files_with(world.home.path(), SECRET.as_bytes()), Vec::<std::path::PathBuf>::new());
+    assert_eq!(files_with(world.home.path(), SECRET.as_bytes()), Vec::<PathBuf>::new());
     if let Some(database) = &world.database {
-        let files = database.psql(
-            "SELECT current_setting('data_directory') || '/base/' || oid FROM pg_database
-             WHERE datname = current_database()",
-        );
-        let dir = files.expect("the server answers");
-        let dir = std::path::Path::new(dir.trim());
-        assert!(dir.is_dir(), "{}", dir.display());
-        assert_eq!(files_with(dir, SECRET.as_bytes()), Vec::<std::path::PathBuf>::new());
-        assert!(!files_with(dir, b"something harmless").is_empty() || !world.objects().is_empty());
+        assert_eq!(files_with(&files_of(database), SECRET.as_bytes()), Vec::<PathBuf>::new());
     }
     let left = world.found("harmless more").await;
     assert_eq!(left, ["and more of it", "something harmless"]);
+}
+
+/// Where the server keeps the files of the database, brought up to what was written.
+fn files_of(database: &Database<'static>) -> PathBuf {
+    database.psql("CHECKPOINT").expect("the server writes");
+    let dir = database.psql(
+        "SELECT current_setting('data_directory') || '/base/' || oid FROM pg_database
+         WHERE datname = current_database()",
+    );
+    PathBuf::from(dir.expect("the server answers").trim())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,7 +96,7 @@ async fn each_way_of_naming_reaches_both_tiers() {
     assert_eq!(left, ["cold and low", "cold and plain", "hot about bert"]);
     assert_eq!(erased(Forget::User(world.scope.user.clone())).await, 3);
     assert_eq!((world.count("memories").await, world.count("memory_cold").await), (0, 0));
-    assert_eq!(world.objects(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(world.objects(), Vec::<PathBuf>::new());
 
     let receipts = world.memory.receipts(&world.scope).await.expect("they can be read");
     assert_eq!(receipts.len(), 4, "a dry run leaves none");
@@ -122,6 +132,21 @@ async fn nobody_erases_what_is_not_theirs() {
     assert_eq!((receipt.memories, receipt.refused), (0, 2));
     assert_eq!(world.memory.receipts(&stranger).await.expect("it runs").len(), 1, "their own");
     assert_eq!(world.found("mine").await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_is_forgotten_leaves_nothing_in_user_memory() {
+    let world = World::new().await;
+    let user = UserMemory::new(world.memory.clone());
+    let edit = UserMemoryEdit::Add { block: None, text: format!("My name is {SECRET}.") };
+    user.edit(&world.scope, edit).await.expect("it is written");
+    assert!(!user.entries(&world.scope).await.expect("they can be read").is_empty());
+    let receipt = world.memory.erase(&world.scope, &Forget::User(world.scope.user.clone()), false).await;
+    assert!(receipt.expect("it is erased").erased.user_entries >= 1);
+    assert_eq!(user.entries(&world.scope).await.expect("they can be read"), []);
+    assert_eq!(world.count("memory_user_entries").await, 0);
+    assert!(world.memory.compact().await.expect("it compacts").is_complete);
+    assert_eq!(files_with(world.home.path(), SECRET.as_bytes()), Vec::<PathBuf>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

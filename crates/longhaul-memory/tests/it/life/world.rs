@@ -151,6 +151,9 @@ pub(super) fn sorted(recall: &Recall) -> Vec<String> {
 /// All files below a folder.
 pub(super) fn files_below(dir: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
+    if dir.is_file() {
+        return vec![dir.to_owned()];
+    }
     let mut dirs = vec![dir.to_owned()];
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
