@@ -135,6 +135,10 @@ impl Memory {
             // What only this conversation taught about its user fades with it.
             user::UserMemory::new(self.clone()).conversation_deleted(scope, thread).await?;
         }
+        if matches!(what, Forget::User(user) if *user == scope.user) {
+            let own = scope.clone();
+            self.shared.store.write(move |tx| user::forget_all(tx, &own)).await?;
+        }
         receipt.erased_at = self.shared.store.ambient().clock.now();
         let (scope, kept) = (scope.clone(), receipt.clone());
         self.shared.store.write(move |tx| receipt::keep(tx, &scope, &kept)).await?;
