@@ -149,7 +149,7 @@ impl Memory {
             // That of somebody else is theirs to forget.
             Forget::User(user) if *user == scope.user => {
                 let scope = scope.clone();
-                Ok(self.shared.store.write(move |tx| erase_user_rows(tx, &scope)).await?)
+                Ok(self.shared.store.write(move |tx| user::forget_all(tx, &scope)).await?)
             }
             Forget::Ids(_) | Forget::Matching(_) | Forget::Subject { .. } | Forget::User(_) | Forget::Namespace(_) => {
                 Ok(0)
@@ -364,16 +364,6 @@ fn named(read: &ReadTx<'_>, scope: &Scope, what: &Forget) -> Result<Targets, Mem
         }
     }
     Ok(targets)
-}
-
-/// Everything that user memory holds of the scope's user, but for the switches.
-fn erase_user_rows(tx: &mut Tx<'_>, scope: &Scope) -> Result<u64, StoreError> {
-    let mut rows = 0;
-    for table in ["memory_user_entries", "memory_proposals", "memory_user_versions", "memory_user_cursors"] {
-        let sql = format!("DELETE FROM {table} WHERE tenant_id = ?1 AND user_id = ?2");
-        rows += tx.execute(&sql, &values![&scope.tenant, &scope.user])?;
-    }
-    Ok(rows)
 }
 
 fn erase_batch(tx: &mut Tx<'_>, tenant: &TenantId, batch: &[MemoryId]) -> Result<Erased, StoreError> {

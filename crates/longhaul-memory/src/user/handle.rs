@@ -368,3 +368,15 @@ pub(crate) fn forgotten(tx: &mut Tx<'_>, tenant: &TenantId, id: &MemoryId) -> Re
     }
     Ok(())
 }
+
+/// Erases everything of a user's memory but the switches, so that what was switched off stays off. Tells
+/// how many rows that were.
+pub(crate) fn forget_all(tx: &mut Tx<'_>, scope: &Scope) -> Result<u64, StoreError> {
+    versions::lock(tx, scope)?;
+    let mut rows = 0;
+    for table in ["memory_user_entries", "memory_user_versions", "memory_proposals", "memory_user_cursors"] {
+        let sql = format!("DELETE FROM {table} WHERE tenant_id = ?1 AND user_id = ?2");
+        rows += tx.execute(&sql, &values![&scope.tenant, &scope.user])?;
+    }
+    Ok(rows)
+}

@@ -28,8 +28,8 @@ pub use block::{
 pub use error::UserError;
 pub use gate::{AgentEdit, Gate, Place, Submitted, gate};
 pub(crate) use gate::{is_on, off_note};
-pub(crate) use handle::forgotten;
 pub use handle::{Edited, HISTORY_MAX, UserExport, UserMemory};
+pub(crate) use handle::{forget_all, forgotten};
 pub use observe::{Observed, ProposeError, Proposer, Suggested, Suggestion, TURNS_MAX, Turn};
 pub use proposal::{Decision, Proposal, ProposalId, ProposalState, ProposedMemory, ReviewPolicy, Target};
 pub use render::{RenderLimits, Rendered};

@@ -128,21 +128,34 @@ impl Target {
 
 /// A memory as it is kept while it waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields are those of `NewMemory`")]
 pub struct ProposedMemory {
+    /// Where it would go.
     pub namespace: Namespace,
+    /// Named group.
     pub collection: String,
+    /// What sort of thing it is.
     pub kind: Kind,
+    /// The text.
     pub content: String,
+    /// Metadata.
     pub meta: Map<String, Value>,
+    /// Tags.
     pub tags: Vec<String>,
+    /// 0 to 1.
     pub importance: f32,
+    /// Would stay hot.
     pub pinned: bool,
+    /// The task it belongs to.
     pub task: Option<TaskId>,
+    /// The conversation it belongs to.
     pub thread: Option<String>,
+    /// Whose words.
     pub source: Source,
+    /// When it happened.
     pub happened_at: Option<TimeMs>,
+    /// When it would stop being found.
     pub expires_at: Option<TimeMs>,
+    /// What it says of the world.
     pub fact: Option<Fact>,
     /// Until when the facts that it supersedes were true before; filled when it is applied.
     #[serde(default)]
