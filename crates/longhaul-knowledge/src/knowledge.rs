@@ -50,15 +50,6 @@ pub(crate) fn version_row(row: &Row<'_>) -> Result<Version, StoreError> {
     })
 }
 
-/// All versions of a corpus that were not removed, oldest first.
-pub(crate) fn versions_of(read: &ReadTx<'_>, scope: &Scope, name: &CorpusName) -> Result<Vec<Version>, StoreError> {
-    let sql = format!(
-        "SELECT {VERSION_COLUMNS} FROM knowledge_versions
-         WHERE tenant_id = ?1 AND corpus = ?2 AND state <> 'removed' ORDER BY version"
-    );
-    read.query(&sql, &values![&scope.tenant, name.as_str()], version_row)
-}
-
 /// The files of a version, by name.
 pub(crate) fn files_of(
     read: &ReadTx<'_>,

@@ -81,8 +81,6 @@ pub(super) struct Edit {
 #[derive(Deserialize)]
 pub(super) struct Forget {
     pub(super) ids: Vec<String>,
-    #[serde(default)]
-    pub(super) reason: Option<String>,
 }
 
 #[derive(Deserialize)]
