@@ -74,7 +74,8 @@ pub(crate) struct Partition {
     right: Option<Right>,
 }
 
-const COLUMNS: &str = "p.namespace, p.owner, p.purpose, p.frozen, p.last_seq, p.last_change, p.analyser, p.documents, p.terms,
+const COLUMNS: &str =
+    "p.namespace, p.owner, p.purpose, p.frozen, p.last_seq, p.last_change, p.analyser, p.documents, p.terms,
     p.created_at, p.last_vector_seq,
     (SELECT max(g.may_write) FROM memory_grants g
      WHERE g.tenant_id = p.tenant_id AND g.namespace = p.namespace AND g.grantee IN (?2, '*'))";

@@ -5,8 +5,8 @@ mod engine;
 mod expiry;
 mod vectors;
 
-pub use expiry::{ExpiryMeasured, expiry};
 pub use engine::{EngineMeasured, EngineSettings, engine};
+pub use expiry::{ExpiryMeasured, expiry};
 pub use vectors::{Searched, VectorSettings, VectorsMeasured, vectors};
 
 use std::{

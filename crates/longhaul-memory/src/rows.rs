@@ -6,8 +6,8 @@ use longhaul_core::{MemoryId, TimeMs};
 use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 
 use crate::{
-    Fact, Index, Item, Kind, NewMemory, Prepared, Source, Tier, access, keyword, life::ColdRow,
-    namespace::PartitionId, schema,
+    Fact, Index, Item, Kind, NewMemory, Prepared, Source, Tier, access, keyword, life::ColdRow, namespace::PartitionId,
+    schema,
 };
 
 /// The columns [`item`] reads, in its order.

@@ -74,7 +74,15 @@ impl Partition {
             id,
             embedder: embedder.to_owned(),
             rotation,
-            state: RwLock::new(State { slots, lists: None, read_to: 0, gone_to: 0, trained: 0, saved_to: 0, must_learn: false }),
+            state: RwLock::new(State {
+                slots,
+                lists: None,
+                read_to: 0,
+                gone_to: 0,
+                trained: 0,
+                saved_to: 0,
+                must_learn: false,
+            }),
             reading: Mutex::new(()),
             purges: AtomicU64::new(0),
         }
