@@ -125,7 +125,7 @@ fn without_a_vector_words_decide_and_nothing_is_won_by_waiting() {
     let relevance = candidates.map(|raw| scale.fused(raw).1);
     assert!(relevance[0] > relevance[2] && relevance[2] > relevance[1], "{relevance:?}");
     let words_alone = Scale::new(&LegWeights::default(), (1.0, 0.0), false, candidates.iter());
-    assert_eq!(candidates.map(|raw| words_alone.fused(raw).1), [1.0; 3]);
+    assert!(candidates.iter().all(|raw| (words_alone.fused(*raw).1 - 1.0).abs() < 1e-6));
 }
 
 #[test]
@@ -135,7 +135,8 @@ fn an_explanation_reads_the_same_in_every_version() {
     let printed = serde_json::to_value(explain).unwrap();
     assert_eq!(printed["words"]["raw"], 1.0);
     assert_eq!(printed["importance"]["rule"], "recency");
-    let names: Vec<&String> = printed.as_object().unwrap().keys().collect();
+    let mut names: Vec<&String> = printed.as_object().unwrap().keys().collect();
+    names.sort();
     assert_eq!(
         names,
         ["decay", "importance", "meaning", "meaning_around", "relevance", "words", "words_around"],

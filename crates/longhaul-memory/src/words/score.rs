@@ -265,7 +265,8 @@ fn dated<T: Threads>(corpus: &Corpus<'_, T>, date: DatePart) -> Vec<u32> {
     };
     let all = corpus.allowed.iter().filter(|seq| is_of(*seq)).filter_map(|seq| u32::try_from(seq).ok());
     let all: Vec<u32> = all.collect();
-    if all.len() as f32 > DATED_MAX * corpus.allowed.len() as f32 { Vec::new() } else { all }
+    let is_common = all.len() >= COMMON_FROM && all.len() as f32 > DATED_MAX * corpus.allowed.len() as f32;
+    if is_common { Vec::new() } else { all }
 }
 
 /// How much a term tells that so many of all have.

@@ -79,10 +79,9 @@ fn an_answer_is_found_by_the_words_of_its_question() {
         (2, 0, "Postgres needs an update on the old server"),
     ]);
     let scores = talk.search("database of billing: postgres");
-    assert_eq!(best(&scores.around), 3, "{scores:?}");
-    assert!(scores.around[3] > scores.around[5] && scores.own[3] == 0.0_f32.max(scores.own[3]), "{scores:?}");
+    // Alone, both mentions of the database look the same, nearly; beside its question the answer stands out.
+    assert!(scores.own[3] < 1.2 * scores.own[5] && scores.around[3] > 5.0 * scores.around[5], "{scores:?}");
     assert!(scores.around[1] > 0.0 && scores.own[1] == 0.0 && scores.found.contains(&1), "lent: {scores:?}");
-    assert_eq!(scores.around[4].to_bits(), scores.around[4].abs().to_bits());
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod migration;
 mod models;
 mod namespaces;
 mod place;
+mod ranking;
 mod recall;
 mod scope;
 mod tenants;
