@@ -43,7 +43,7 @@ pub(crate) use expiry::erase_cold;
 pub use facts::PastFact;
 pub use forgetting::{Compacted, Forget};
 pub use listing::TierStats;
-pub use moving::Moved;
+pub use moving::{Moved, TierJudge};
 pub use objects::Limits as ColdLimits;
 pub use place::{ColdPlace, Credential, S3Place};
 pub use receipt::{Erased, Receipt};

@@ -4,15 +4,16 @@
 //! segment becomes live with none of its rows in it, and then the rows move in small transactions, each of which removes
 //! hot rows and notes where they are now. Invariant: at every commit a memory is in exactly one tier, whole.
 
+use async_trait::async_trait;
 use longhaul_core::{MemoryId, TimeMs};
 use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 use serde::{Deserialize, Serialize};
 
-use crate::{Memory, MemoryError, access, keyword, namespace::PartitionId, rows};
+use crate::{Item, Memory, MemoryError, access, keyword, namespace::PartitionId, rows};
 
 use super::{
     ColdError, TierRules,
-    cold::Cold,
+    cold::{self, Cold},
     rules::Standing,
     segment::{ColdRow, ColdVectors, Encoded, SEGMENT_BYTES_MAX, SEGMENT_ROWS_MAX, Segment},
     shelf,
@@ -22,6 +23,14 @@ use super::{
 const BATCH: usize = 32;
 /// Rows looked at between two segments.
 const LOOKED_MAX: usize = 20_000;
+
+/// Judges what the rules would make cold: a light model, or a rule of the application's own.
+#[async_trait]
+pub trait TierJudge: Send + Sync {
+    /// For each of these memories, in order, whether it may leave the hot tier. A shorter or longer answer keeps all of
+    /// them hot.
+    async fn may_leave(&self, memories: &[Item]) -> Vec<bool>;
+}
 
 /// What a round of moving came to.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -94,22 +103,38 @@ impl Memory {
     /// # Errors
     /// [`ColdError::NotConfigured`]; those of the store. That the cold place cannot be reached is part of the answer.
     pub async fn move_cold(&self, rules: &TierRules, now: TimeMs) -> Result<Moved, MemoryError> {
-        let cold = self.shared.life.cold().ok_or(ColdError::NotConfigured)?;
+        self.move_cold_judged(rules, now, None).await
+    }
+
+    /// As [`Memory::move_cold`], but of what the rules make cold only that leaves which the judge lets go.
+    ///
+    /// # Errors
+    /// As [`Memory::move_cold`].
+    pub async fn move_cold_judged(
+        &self,
+        rules: &TierRules,
+        now: TimeMs,
+        judge: Option<&dyn TierJudge>,
+    ) -> Result<Moved, MemoryError> {
+        let place = self.shared.life.cold().ok_or(ColdError::NotConfigured)?;
         let mut moved = Moved::default();
         // What is wrong with the place is found out before anything is written to it.
-        if let Err(error) = cold.objects.keys(1).await {
+        if let Err(error) = place.objects.keys(1).await {
             moved.stopped = Some(error.to_string());
             return Ok(moved);
         }
         for id in self.all_partitions().await? {
             let mut after = Some(0);
             while let Some(from) = after {
-                let chosen = self.choose(&id, rules, now, from).await?;
+                let mut chosen = self.choose(&id, rules, now, from).await?;
                 after = chosen.next;
+                if let Some(judge) = judge {
+                    chosen = judged(chosen, &id, judge).await;
+                }
                 if chosen.leaving.is_empty() || chosen.leaving.len() < rules.rows_min as usize {
                     continue;
                 }
-                match self.write_segment(&cold, &id, chosen).await? {
+                match self.write_segment(&place, &id, chosen).await? {
                     Ok((memories, bytes)) => {
                         moved.memories += memories;
                         moved.segments += 1;
@@ -228,6 +253,31 @@ impl Memory {
         });
         announced.await
     }
+}
+
+/// What of it the judge lets go. A judge that does not answer for each memory lets none go.
+async fn judged(chosen: Chosen, id: &PartitionId, judge: &dyn TierJudge) -> Chosen {
+    let items: Vec<Option<Item>> =
+        chosen.leaving.iter().map(|leaving| cold::item(&leaving.row, &id.namespace)).collect();
+    let asked: Vec<Item> = items.iter().flatten().cloned().collect();
+    let mut answers = if asked.is_empty() { Vec::new() } else { judge.may_leave(&asked).await };
+    if answers.len() != asked.len() {
+        tracing::warn!(
+            asked = asked.len(),
+            answered = answers.len(),
+            "a judge of tiers did not answer for each memory"
+        );
+        answers.clear();
+    }
+    let mut answers = answers.into_iter();
+    let leaves: Vec<bool> = items.iter().map(|item| item.is_some() && answers.next().unwrap_or(false)).collect();
+    let vectors = chosen.vectors.into_iter().map(|of| ColdVectors {
+        of_row: of.of_row.into_iter().zip(&leaves).filter(|(_, leaves)| **leaves).map(|(vector, _)| vector).collect(),
+        ..of
+    });
+    let vectors = vectors.collect();
+    let leaving = chosen.leaving.into_iter().zip(&leaves).filter(|(_, leaves)| **leaves).map(|(one, _)| one).collect();
+    Chosen { leaving, vectors, next: chosen.next }
 }
 
 fn leaving_sql() -> String {

@@ -1,7 +1,9 @@
 //! Hot and cold as one memory, in a folder: moved, found, brought back, damaged, killed in between.
 
 use longhaul_core::{MemoryId, TimeMs};
-use longhaul_memory::{Condition, Edit, Kind, MemoryError, NewMemory, Op, Query, Tier, TierRules, Tiers};
+use longhaul_memory::{
+    Condition, Edit, Item, Kind, MemoryError, NewMemory, Op, Query, Tier, TierJudge, TierRules, Tiers,
+};
 use serde_json::json;
 
 use super::world::{DAY_MS, World, sorted};
@@ -108,6 +110,41 @@ async fn the_rules_decide_and_pins_never_leave() {
     assert_eq!(sorted(&world.search(&Query { tiers: Tiers::Hot, ..Query::new("this", 9) }).await), ["this is pinned"]);
     let used = world.memory.use_count(&world.scope, &old[1]).await.expect("it can be read").expect("it was used");
     assert_eq!((used.uses, used.last_used_at.is_some()), (1, true), "statistics outlive the move");
+}
+
+/// Lets go what does not speak of the harbour.
+struct NotTheHarbour;
+
+#[async_trait::async_trait]
+impl TierJudge for NotTheHarbour {
+    async fn may_leave(&self, memories: &[Item]) -> Vec<bool> {
+        memories.iter().map(|item| !item.content.contains("harbour")).collect()
+    }
+}
+
+/// Answers for one memory, whatever it is asked.
+struct Lazy;
+
+#[async_trait::async_trait]
+impl TierJudge for Lazy {
+    async fn may_leave(&self, _: &[Item]) -> Vec<bool> {
+        vec![true]
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_judge_may_keep_what_the_rules_let_go() {
+    let world = World::new().await;
+    world.remember(&TEXTS).await;
+    let (rules, now) = (TierRules::everything(), world.now());
+    let lazy = world.memory.move_cold_judged(&rules, now, Some(&Lazy)).await.expect("moving works");
+    assert_eq!(lazy.memories, 0);
+    let moved = world.memory.move_cold_judged(&rules, now, Some(&NotTheHarbour)).await.expect("moving works");
+    assert_eq!(moved.memories, 3);
+    let cold = world.search(&Query { tiers: Tiers::Cold, ..Query::new("ferry island lanterns", 9) }).await;
+    assert_eq!(cold.hits[0].item.content, TEXTS[4], "with the vector that is its own");
+    assert_eq!(cold.unembedded, 0);
+    assert_eq!(world.search(&Query { tiers: Tiers::Hot, ..Query::new("harbour", 9) }).await.hits.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
