@@ -5,6 +5,7 @@
 //! `LONGHAUL_MEASURE_DATA` says; it is for measuring only and never part of this project. The embedding model is looked
 //! for where `longhaul setup` puts it, or where `LONGHAUL_MEASURE_MODEL` says.
 
+mod embedding;
 mod ours;
 mod quality;
 
@@ -18,7 +19,7 @@ use super::{Bar, Row};
 type Section = fn(&Stage<'_>) -> anyhow::Result<Vec<Row>>;
 
 /// Every part of the table by name. A section that needs a program of its own builds it by [`Ours::build`].
-const SECTIONS: &[(&str, Section)] = &[("quality", quality::rows)];
+const SECTIONS: &[(&str, Section)] = &[("quality", quality::rows), ("embedding", embedding::rows)];
 
 /// What every section measures with.
 struct Stage<'a> {
