@@ -1,4 +1,4 @@
-//! Measures the default embedding model on this thread, for `cargo xtask bench embedding`: milliseconds of each text alone
+//! Measures the default embedding model on this thread, for `cargo xtask bench memory --only embedding`: milliseconds of each text alone
 //! and 32 times at once, and the vectors, as one JSON line. Called with the model's folder and the texts as JSON.
 
 use std::{error::Error, path::Path, time::Instant};

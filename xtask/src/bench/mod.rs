@@ -4,7 +4,6 @@
 //! told on this machine.
 
 mod durable;
-mod embedding;
 mod harness;
 mod machine;
 mod memory;
@@ -25,7 +24,6 @@ type Bench = fn(&Path, &[&str]) -> anyhow::Result<Vec<Row>>;
 /// Every bench by name, with the profile of the program that it measures.
 const BENCHES: &[(&str, &str, Bench)] = &[
     ("durable", "release", durable::rows),
-    ("embedding", "release", embedding::rows),
     ("harness", machine::PROFILE, harness::rows),
     ("memory", "release", memory::rows),
 ];

@@ -173,7 +173,7 @@ def make(name, tokenizer, config, poolings, prefix="", old_names=False, dtype=np
     config = {**config, "vocab_size": tokenizer.get_vocab_size(), "position_embedding_type": "absolute"}
     weights = random_weights(random, config, prefix, old_names, dtype)
     write(folder / "config.json", config)
-    (folder / "tokenizer.json").write_text(tokenizer.to_str())
+    (folder / "tokenizer.json").write_text(tokenizer.to_str() + "\n")
     save_file(weights, folder / "model.safetensors")
     modules = ["Transformer", "Pooling"]
     switches = {f"pooling_mode_{kind}": kind in poolings for kind in POOLINGS}

@@ -5,6 +5,7 @@
 //! `LONGHAUL_MEASURE_DATA` says; it is for measuring only and never part of this project. The embedding model is looked
 //! for where `longhaul setup` puts it, or where `LONGHAUL_MEASURE_MODEL` says.
 
+mod embedding;
 mod engine;
 mod ours;
 mod peers;
@@ -21,7 +22,8 @@ use super::{Bar, Row};
 type Section = fn(&Stage<'_>) -> anyhow::Result<Vec<Row>>;
 
 /// Every part of the table by name. A section that needs a program of its own builds it by [`Ours::build`].
-const SECTIONS: &[(&str, Section)] = &[("quality", quality::rows), ("engine", engine::rows), ("embedding", embedding)];
+const SECTIONS: &[(&str, Section)] =
+    &[("quality", quality::rows), ("engine", engine::rows), ("embedding", embedding::rows)];
 
 /// What every section measures with.
 struct Stage<'a> {
@@ -65,11 +67,6 @@ pub(super) fn rows(root: &Path, flags: &[&str]) -> anyhow::Result<Vec<Row>> {
         rows.extend(measured);
     }
     Ok(rows)
-}
-
-/// The rows of `bench embedding`, which is a name of its own as well.
-fn embedding(stage: &Stage<'_>) -> anyhow::Result<Vec<Row>> {
-    super::embedding::rows(stage.root, &[])
 }
 
 fn parse<'a>(flags: &[&'a str]) -> anyhow::Result<Vec<&'a str>> {

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 by ONNX Runtime on one thread: the peer of `cargo xtask bench embedding`.
+"""all-MiniLM-L6-v2 by ONNX Runtime on one thread: the peer of `cargo xtask bench memory --only embedding`.
 
 The weights come without an ONNX graph, so one is written here: the usual export's operators (MatMul, Add, Softmax,
 LayerNormalization, Gelu), which the runtime then fuses as it does for any BERT. Called with the model's folder, a

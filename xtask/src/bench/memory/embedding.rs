@@ -10,30 +10,30 @@ use std::{
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use super::{Bar, Row, median, show};
+use super::{Bar, Ours, Row, Stage, progress};
+use crate::bench::median;
 
 const PACKAGES: &[&str] = &["onnxruntime==1.31.1", "onnx==1.23.2", "numpy", "safetensors", "tokenizers"];
 const EXAMPLE: &str = "bench_embedding";
 /// Turns of each side; the medians of these are compared.
 const TURNS: usize = 5;
 
-pub(crate) fn rows(root: &Path, _flags: &[&str]) -> anyhow::Result<Vec<Row>> {
-    let cache = cache()?;
-    let model = cache.join("models/all-MiniLM-L6-v2");
-    if !model.join("model.safetensors").is_file() {
-        return Ok(vec![Row::failed("embedding", "the model is not installed; run `longhaul setup`")]);
-    }
-    let program = build(root)?;
-    let scratch = tempfile::tempdir()?;
+pub(super) fn rows(stage: &Stage<'_>) -> anyhow::Result<Vec<Row>> {
+    let model = match stage.model() {
+        Ok(model) => model,
+        Err(why) => return Ok(vec![Row::new("embedding on one thread", "ms", None).note(why)]),
+    };
+    progress("building our program (release)");
+    let program = Ours::build(stage.root, &stage.scratch, EXAMPLE)?;
     let texts = texts().to_string();
-    let python = python(&cache.join("peers/onnx"));
+    let python = python(&cache()?.join("longhaul/peers/onnx"));
     let peer = |python: &PathBuf| {
-        let script = root.join("xtask/src/bench/peers/embedding_onnx.py");
-        ask(Command::new(python).arg(script).arg(&model).arg(scratch.path()).arg(&texts))
+        let script = stage.root.join("xtask/src/bench/peers/embedding_onnx.py");
+        ask(Command::new(python).arg(script).arg(model).arg(&stage.scratch).arg(&texts))
     };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
-        ours.push(ask(Command::new(&program).arg(&model).arg(&texts))?);
+        ours.push(program.ask(&[model, Path::new(&texts)])?);
         if let Ok(python) = &python {
             theirs.push(peer(python)?);
         }
@@ -57,7 +57,6 @@ pub(crate) fn rows(root: &Path, _flags: &[&str]) -> anyhow::Result<Vec<Row>> {
     let of = |field: &str| median(ours.iter().filter_map(|turn| turn[field].as_f64()).collect());
     rows.push(Row::new("embedding, reading the weights", "ms", of("load_ms")));
     rows.push(Row::new("embedding, weights in memory", "MB", of("weights_bytes").map(|bytes| bytes / 1e6)));
-    show(&rows);
     Ok(rows)
 }
 
@@ -70,18 +69,7 @@ fn texts() -> Value {
 fn cache() -> anyhow::Result<PathBuf> {
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
-    Ok(cache.context("no cache folder: set HOME")?.join("longhaul"))
-}
-
-/// Builds the measuring program, into the target folder that this program lies in.
-fn build(root: &Path) -> anyhow::Result<PathBuf> {
-    let here = std::env::current_exe().context("where is xtask?")?;
-    let target = here.ancestors().nth(2).context("xtask lies in no target folder")?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--release", "--package", "longhaul-memory", "--example", EXAMPLE, "--target-dir"]);
-    ensure!(build.arg(target).current_dir(root).status()?.success(), "{EXAMPLE} fails to build");
-    Ok(target.join("release/examples").join(EXAMPLE))
+    cache.context("no cache folder: set HOME")
 }
 
 /// The interpreter of a virtual environment with the peer's packages, or why there is none.
@@ -89,7 +77,7 @@ fn python(folder: &Path) -> Result<PathBuf, String> {
     let install = || -> anyhow::Result<PathBuf> {
         let (python, stamp) = (folder.join("bin/python"), folder.join("installed"));
         if !stamp.is_file() {
-            println!("  installing {}", PACKAGES.join(" "));
+            progress(&format!("installing {}", PACKAGES.join(" ")));
             fs::create_dir_all(folder)?;
             run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
             run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))?;
