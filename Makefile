@@ -6,11 +6,12 @@ export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/longhaul/targe
 LONGHAUL = $(CARGO_TARGET_DIR)/debug/longhaul
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build setup doctor lint tidy bench clean
+.PHONY: help demo test test-peers build setup doctor lint tidy bench clean
 
 help:  ## this list
 	@printf 'make demo      from one sentence to a verified application: replies from a cassette, everything else real\n'
 	@printf 'make test      set up, build, tidy, every test; prints how long each took\n'
+	@printf 'make test-peers  the long suites against real Milvus servers\n'
 	@printf 'make build     set up, build the program and fetch the embedding model\n'
 	@printf 'make doctor    what this machine lacks\n'
 	@printf 'make lint      rustfmt and clippy, warnings refused (a second build; not part of make test)\n'
@@ -32,6 +33,9 @@ demo: build
 
 test:
 	@started=$$(date +%s); scripts/setup.sh && SETUP_SECONDS=$$(( $$(date +%s) - started )) cargo xtask test
+
+test-peers: setup
+	@cargo xtask test-peers
 
 doctor: setup
 	cargo run --quiet --package longhaul-cli -- doctor

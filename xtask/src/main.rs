@@ -1,4 +1,4 @@
-//! Automation for this repository: `cargo xtask tidy`, `test`, `crash` and `bench NAME`. It needs nothing but cargo and git.
+//! Automation for this repository: `cargo xtask tidy`, `test`, `test-peers`, `crash` and `bench NAME`. It needs nothing but cargo and git.
 
 mod bench;
 mod crash;
@@ -15,6 +15,7 @@ use anyhow::Context;
 const USAGE: &str = "\
 cargo xtask tidy          check what the compiler does not: file docs, lengths, names, crate arrows, links
 cargo xtask test          build once, then every suite with its time (make test sets up first)
+cargo xtask test-peers    the long suites against real Milvus servers: everything on both, 10,000 fresh reads
 cargo xtask crash         kill the demo at random moments [--runs 5] [--kills 20] [--seed 1]
 cargo xtask crash durable kill processes at work on durable executions [--store sqlite|postgres] [--kills 1000] [--seed 1]
 cargo xtask crash memory  kill processes that write memories [--store sqlite|postgres] [--kills 100] [--seed 1]
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let done = match args.as_slice() {
         ["tidy"] => tidy::run(&repository()),
         ["test"] => suites::run(&repository()),
+        ["test-peers"] => suites::run_peers(&repository()),
         ["crash", flags @ ..] => crash::run(flags, &repository()),
         ["bench", name, flags @ ..] => bench::run(name, flags, &repository()),
         [] | ["help" | "--help" | "-h"] => {

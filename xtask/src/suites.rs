@@ -56,10 +56,12 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
     })?);
     let longhaul = std::env::current_exe().context("where is xtask?")?.with_file_name("longhaul");
     parts.push(plain("embedding model", || succeeds(root, &longhaul.display().to_string(), &["setup"]))?);
+    parts.push(plain("Milvus servers", || succeeds(root, "scripts/peers.sh", &["lite", "full"]))?);
     for binary in &binaries {
         parts.push(suite(&binary.name, &binary.program, &[], &binary.folder)?);
     }
     parts.extend(on_postgres(&binaries)?);
+    parts.extend(on_milvus(&binaries, "full", &["equal::", "secrets::", "what_was_edited"])?);
     parts.push(suite("examples in the docs", Path::new("cargo"), &["test", "--workspace", "--doc"], root)?);
     parts.push(suite(
         "MCP with the official Python client",
@@ -99,6 +101,35 @@ fn on_postgres(binaries: &[Binary]) -> anyhow::Result<Vec<Part>> {
         parts.push(suite(&format!("{name}, on PostgreSQL"), Path::new("env"), &args, &binary.folder)?);
     }
     Ok(parts)
+}
+
+/// The suites of `make test-peers`: what takes minutes, against every Milvus server that can be installed.
+pub(crate) fn run_peers(root: &Path) -> anyhow::Result<bool> {
+    let mut parts = Vec::new();
+    parts.push(plain("Milvus servers", || succeeds(root, "scripts/peers.sh", &["lite", "full"]))?);
+    let mut binaries = Vec::new();
+    parts.push(plain("build", || {
+        binaries = built(root)?;
+        Ok(true)
+    })?);
+    for server in ["lite", "full"] {
+        parts.extend(on_milvus(&binaries, server, &[])?);
+    }
+    Ok(summary(&parts))
+}
+
+/// The suite of the vector server on one of them. Without filters everything is run, what takes minutes included.
+fn on_milvus(binaries: &[Binary], server: &str, filters: &[&str]) -> anyhow::Result<Option<Part>> {
+    let found = binaries.iter().find(|binary| binary.name == "longhaul-milvus, tests/it");
+    let Some(Binary { name, program, folder }) = found else { return Ok(None) };
+    let (program, server_variable) = (program.display().to_string(), format!("LONGHAUL_TEST_MILVUS={server}"));
+    let mut args = vec![server_variable.as_str()];
+    if filters.is_empty() {
+        args.push("LONGHAUL_TEST_LONG=1");
+    }
+    args.push(&program);
+    args.extend(filters);
+    suite(&format!("{name}, Milvus {server}"), Path::new("env"), &args, folder).map(Some)
 }
 
 fn plain(name: &str, work: impl FnOnce() -> anyhow::Result<bool>) -> anyhow::Result<Part> {

@@ -3,12 +3,15 @@
 use std::time::{Duration, Instant};
 
 use longhaul_core::TimeMs;
-use longhaul_memory::{Edit, NewMemory, Query};
+use longhaul_memory::{
+    Edit, NewMemory, Query,
+    remote::{Batch, RemoteVectors},
+};
 use longhaul_testbed::MilvusServer;
 
 use crate::{
     places::{Place, by_meaning, contents, direction, note},
-    servers::{kind, shared},
+    servers::{connect, kind, shared},
 };
 
 fn is_long() -> bool {
@@ -32,6 +35,7 @@ async fn every_write_is_found_by_the_next_search() {
     for number in 2_000..2_000 + count {
         place.remember([text(number)]).await;
         let recall = place.search(&by_meaning(&text(number), 1)).await;
+        assert!(recall.notes.is_empty(), "{:?}", recall.notes);
         stale += usize::from(contents(&recall) != [text(number)]);
     }
     assert_eq!(stale, 0, "of {count}");
@@ -65,6 +69,29 @@ async fn what_was_edited_forgotten_or_has_expired_does_not_come_back() {
             _ => assert_eq!(place.found("something else entirely", 1).await, ["something else entirely"]),
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_else_takes_out_of_the_server_is_missed_and_put_back() {
+    let place = Place::on(&shared(), "taken").await;
+    place.remember((0..1_500).map(text)).await;
+    place.memory.replicate_pending().await.unwrap();
+    place.settled().await;
+    assert_eq!(place.found(&text(77), 1).await, [text(77)]);
+    let state = place.memory.remote_state(&place.scope).await.unwrap().remove(0);
+    let (milvus, space) = (connect(&shared()), place.space());
+    let taken = Batch { deletes: vec![78], ..Batch::default() };
+    milvus.open(&space).await.unwrap();
+    milvus.apply(&space, &state.partition_key, &taken).await.unwrap();
+    assert_eq!(milvus.count(&space, &state.partition_key).await.unwrap(), 1_499);
+    // The server is really asked: what it lacks behind our back is not found. Moving again compares, and repairs.
+    let started = Instant::now();
+    while place.found(&text(77), 1).await == [text(77)] {
+        assert!(started.elapsed() < Duration::from_secs(30), "the server is not asked");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(place.memory.migrate_to_remote(&mut |_| {}).await.unwrap().vectors, 1_500);
+    assert_eq!(place.found(&text(77), 1).await, [text(77)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

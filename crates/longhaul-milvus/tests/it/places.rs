@@ -4,7 +4,9 @@ use std::{hash::Hasher, sync::Arc};
 
 use async_trait::async_trait;
 use longhaul_core::{Ambient, MemoryId, Scope};
-use longhaul_memory::{EmbedError, Embedder, Kind, MIGRATIONS, Memory, NewMemory, Query, Recall, Source};
+use longhaul_memory::{
+    EmbedError, Embedder, Kind, MIGRATIONS, Memory, NewMemory, Query, Recall, Source, remote::Space,
+};
 use longhaul_milvus::Milvus;
 use longhaul_store::{Store, StoreSettings};
 use tempfile::TempDir;
@@ -93,6 +95,16 @@ impl Place {
             NewMemory { vector, ..note(text) }
         };
         self.memory.insert_many(&self.scope, texts.into_iter().map(with_vector).collect()).await.unwrap()
+    }
+
+    /// What its vectors are called in the server.
+    pub(crate) fn space(&self) -> Space {
+        Space { embedder: self.name.clone(), dimensions: DIMENSIONS }
+    }
+
+    /// Waits until what was sent is left to the server.
+    pub(crate) async fn settled(&self) {
+        tokio::time::timeout(std::time::Duration::from_millis(2_100), std::future::pending::<()>()).await.unwrap_err();
     }
 
     /// Waits until the server has everything, as the background task would bring it about.
