@@ -18,7 +18,7 @@ use std::{path::Path, sync::Arc};
 use longhaul_core::{Ambient, MemoryId, Scope, TenantId, TimeMs, UserId};
 use longhaul_knowledge::Knowledge;
 use longhaul_memory::{
-    Compacted, Edit, Embedder, Grantee, Indexed, Item, Memory, Moved, Namespace, Page, PartitionInfo, Query, Recall,
+    Compacted, Edit, Embedder, Grantee, Indexed, Item, Memory, Namespace, Page, PartitionInfo, Query, Recall,
     Stats, Tended, TierRules,
     user::{ReviewPolicy, UserMemory},
     when::Zone,
@@ -267,7 +267,7 @@ impl Memories {
     ///
     /// # Errors
     /// Those of memory: no cold place, no access to the store.
-    pub async fn move_cold(&self, unused_days: Option<u32>) -> Result<Moved, MemoriesError> {
+    pub async fn move_cold(&self, unused_days: Option<u32>) -> Result<longhaul_memory::Moved, MemoriesError> {
         let rules = match (unused_days, &self.rules) {
             (Some(days), _) => TierRules { unused_days: Some(days), ..TierRules::everything() },
             (None, Some(rules)) => rules.clone(),
