@@ -19,6 +19,7 @@ use longhaul_memory::{
 use longhaul_store::{Store, StoreSettings};
 
 /// A clock that is set by hand.
+#[derive(Debug)]
 struct ByHand(AtomicI64);
 
 impl Clock for ByHand {

@@ -387,7 +387,7 @@ async fn what_was_erased_leaves_the_file_when_it_is_purged() {
     let cache = place.cache();
     place.built(&cache).await;
     let id = place.id.clone();
-    let codes = |read: &ReadTx<'_>, current: &Current| {
+    let codes = move |read: &ReadTx<'_>, current: &Current| {
         let code = |(_, vector): &(i64, Vec<f32>)| current.partition.rotation.code(vector).bytes;
         let all: Vec<Vec<u8>> =
             rows(read, &id)?.iter().map(|row| code(row).iter().map(|b| *b as u8).collect()).collect();
