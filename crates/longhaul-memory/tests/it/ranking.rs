@@ -57,7 +57,9 @@ async fn what_is_used_moves_up_and_says_why() {
     let ids = place.remember(&["deploy runbook of the shop", "deploy runbook of the blog"]).await;
     place.clock.advance_days(60);
     let first = place.search("deploy runbook", 2).await;
-    assert!(first.hits[0].item.id == ids[1] && first.hits.iter().all(|hit| hit.explain.importance.rule == Rule::Stated));
+    assert!(
+        first.hits[0].item.id == ids[1] && first.hits.iter().all(|hit| hit.explain.importance.rule == Rule::Stated)
+    );
     for _ in 0..20 {
         place.memory.note_used(&place.scope, &ids[..1]).await.unwrap();
     }
