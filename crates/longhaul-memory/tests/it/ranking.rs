@@ -79,9 +79,9 @@ async fn a_cache_file_ranks_below_a_configuration_and_a_pin_above_all() {
         ..note(text)
     };
     for memory in [
-        file("changed the settings of proxy a", &[], false),
-        file("changed the settings of proxy b", &[TAG_CACHE], false),
-        file("changed the settings of proxy c", &[], true),
+        file("changed the settings of proxy ux", &[], false),
+        file("changed the settings of proxy uy", &[TAG_CACHE], false),
+        file("changed the settings of proxy uz", &[], true),
     ] {
         place.memory.add(&place.scope, memory).await.unwrap();
     }
@@ -91,7 +91,7 @@ async fn a_cache_file_ranks_below_a_configuration_and_a_pin_above_all() {
         .iter()
         .map(|hit| (hit.item.content.chars().next_back().unwrap(), hit.explain.importance.rule))
         .collect();
-    assert_eq!(found, [('c', Rule::Pinned), ('a', Rule::Recency), ('b', Rule::Temporary)]);
+    assert_eq!(found, [('z', Rule::Pinned), ('x', Rule::Recency), ('y', Rule::Temporary)]);
 }
 
 #[tokio::test]
