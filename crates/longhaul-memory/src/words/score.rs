@@ -1,4 +1,4 @@
-//! BM25 from postings, twice in one pass: of the memory alone, and of the memory with its neighbours.
+//! BM25 from postings, in two passes: of the memory alone, and of the memory with its neighbours.
 //!
 //! Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009. For the window, counts and lengths are sums over
 //! the neighbours, each times its part. Lengths are known of memories that share a term with the query; of the others
@@ -15,6 +15,8 @@ const B: f32 = 0.75;
 const REACH: Reach = Reach { before: &[0.8, 0.5, 0.3, 0.2], after: &[0.5, 0.4, 0.3, 0.2] };
 /// A term in more than this part of the memories is in nearly every window and tells no window from another.
 const COMMON: f32 = 0.25;
+/// Memories whose windows, and whose neighbours' windows, are looked at where more match: the best alone.
+const SEEDS_MAX: usize = 2048;
 /// A part of a date that more than this part of the memories have is not looked at.
 const DATED_MAX: f32 = 0.5;
 /// Below so many memories no term counts as common: parts of a handful say little.
@@ -69,13 +71,25 @@ pub(crate) struct Scores {
     pub(crate) around_bound: f32,
 }
 
-/// Scores every allowed memory that shares a term with the query, or whose neighbours do.
+/// Scores every allowed memory that shares a term with the query, and those whose neighbours do. Of many matches only the
+/// best alone, and who stands beside them, are looked at with their neighbours.
 pub(crate) fn score<T: Threads>(corpus: &Corpus<'_, T>, terms: &[Term]) -> Scores {
     let mut work = Work::new(corpus, terms);
-    for term in terms {
-        work.add(corpus, term);
+    let seen: Vec<Seen> = terms.iter().map(|term| work.add_own(corpus, term)).collect();
+    if corpus.context && work.choose_windows(corpus) {
+        for (term, seen) in terms.iter().zip(&seen) {
+            work.add_around(corpus, term, seen);
+        }
     }
     work.scores
+}
+
+/// What the first pass found out about a term.
+struct Seen {
+    /// Memories that have it.
+    containing: usize,
+    /// Those that have it by their date.
+    dated: Vec<u32>,
 }
 
 /// Values by number; a number out of range, which only a damaged index has, is left out.
@@ -85,19 +99,19 @@ struct Work<'a, T> {
     /// Occurrences of the term at hand, alone and with neighbours; 0 again after each term.
     count: Vec<f32>,
     count_around: Vec<f32>,
-    /// Length as a multiple of the mean, alone and with neighbours; 0 for unknown.
+    /// Length as a multiple of the mean, alone and with neighbours; 0 for unknown, and for no window that is looked at.
     length: Vec<f32>,
     length_around: Vec<f32>,
+    /// Memories whose occurrences count in some window that is looked at.
+    near: Bits,
+    /// Members of a window on average, where not all windows are looked at.
+    members: Option<f32>,
     /// Memories that the term at hand has given a count.
     touched: Vec<u32>,
-    touched_around: Vec<u32>,
 }
 
 impl<'a, T: Threads> Work<'a, T> {
     fn new(corpus: &Corpus<'a, T>, terms: &[Term]) -> Self {
-        let places = usize::try_from(corpus.last_seq).unwrap_or(0) + 1;
-        let mean = (corpus.terms as f32 / corpus.documents.max(1) as f32).max(1.0);
-        let zeros = || vec![0.0_f32; places];
         let mut work = Self {
             scores: Scores::default(),
             walker: Walker::new(corpus.threads),
@@ -105,152 +119,150 @@ impl<'a, T: Threads> Work<'a, T> {
             count_around: Vec::new(),
             length: Vec::new(),
             length_around: Vec::new(),
+            near: Bits::default(),
+            members: None,
             touched: Vec::new(),
-            touched_around: Vec::new(),
         };
-        let dated = terms.iter().any(|term| term.date.is_some());
-        let mut matching: Vec<u32> = Vec::new();
-        for posting in terms.iter().flat_map(|term| &term.postings) {
-            if work.length.is_empty() {
-                work.length = zeros();
-            }
-            let Some(length) = work.length.get_mut(posting.seq as usize) else { continue };
-            if *length == 0.0 && corpus.allowed.has(i64::from(posting.seq)) {
-                *length = posting.length as f32 / mean;
-                matching.push(posting.seq);
-            }
-        }
-        if matching.is_empty() && !dated {
+        if terms.iter().all(|term| term.postings.is_empty() && term.date.is_none()) {
             return work;
         }
-        if work.length.is_empty() {
-            work.length = zeros();
-        }
-        (work.scores.own, work.count) = (zeros(), zeros());
-        if corpus.context && work.measure_windows(corpus, &matching) {
-            (work.scores.around, work.count_around) = (zeros(), zeros());
+        let places = usize::try_from(corpus.last_seq).unwrap_or(0) + 1;
+        let mean = (corpus.terms as f32 / corpus.documents.max(1) as f32).max(1.0);
+        (work.length, work.count, work.scores.own) = (vec![0.0; places], vec![0.0; places], vec![0.0; places]);
+        for posting in terms.iter().flat_map(|term| &term.postings) {
+            if let Some(length) = work.length.get_mut(posting.seq as usize) {
+                *length = posting.length as f32 / mean;
+            }
         }
         work
     }
 
-    /// Lengths of the windows of what matches and of its neighbours, as multiples of the mean window. False if nobody
-    /// has neighbours.
-    fn measure_windows(&mut self, corpus: &Corpus<'a, T>, matching: &[u32]) -> bool {
-        let mut windows: Vec<u32> = matching.to_vec();
-        for seq in matching {
-            self.walker.borrowers(*seq, REACH, |other, _| windows.push(other));
-        }
-        if windows.len() == matching.len() {
-            return false;
-        }
-        windows.sort_unstable();
-        windows.dedup();
-        self.length_around = vec![0.0; self.length.len()];
-        let known = |lengths: &[f32], seq: u32| lengths.get(seq as usize).copied().filter(|length| *length > 0.0);
-        let mut parts = 0.0;
-        for seq in &windows {
-            let (mut length, mut part) = (known(&self.length, *seq).unwrap_or(1.0), 1.0);
-            self.walker.lenders(*seq, REACH, |other, lent| {
-                if corpus.allowed.has(i64::from(other)) {
-                    length += lent * known(&self.length, other).unwrap_or(1.0);
-                    part += lent;
-                }
-            });
-            parts += part;
-            if let Some(around) = self.length_around.get_mut(*seq as usize) {
-                *around = length;
-            }
-        }
-        let mean = parts / windows.len() as f32;
-        for seq in &windows {
-            if let Some(around) = self.length_around.get_mut(*seq as usize) {
-                *around /= mean;
-            }
-        }
-        true
-    }
-
-    fn add(&mut self, corpus: &Corpus<'a, T>, term: &Term) {
+    fn add_own(&mut self, corpus: &Corpus<'a, T>, term: &Term) -> Seen {
         for posting in &term.postings {
-            self.note(corpus, posting.seq, posting.count as f32, true);
+            self.note_own(corpus, posting.seq, posting.count as f32);
         }
-        let mut containing = term.postings.len();
-        if let Some(date) = term.date {
-            let before = self.touched.len();
-            dated(corpus, date).into_iter().for_each(|seq| self.note(corpus, seq, 1.0, false));
-            containing += self.touched.len() - before;
-        }
-        let documents = corpus.documents.max(1) as f32;
-        let rarity = rarity(containing as f32, documents);
+        let before = self.touched.len();
+        let dated = term.date.map_or_else(Vec::new, |date| dated(corpus, date));
+        dated.iter().for_each(|seq| self.note_own(corpus, *seq, 1.0));
+        let containing = term.postings.len() + self.touched.len() - before;
+        let rarity = rarity(containing as f32, corpus.documents.max(1) as f32);
         self.scores.own_bound += rarity * (K1 + 1.0);
-        self.pour_own(rarity);
-        if self.scores.around.is_empty() {
-            return;
+        for seq in self.touched.drain(..) {
+            let place = seq as usize;
+            if self.scores.own[place] == 0.0 {
+                self.scores.found.push(seq);
+            }
+            self.scores.own[place] += rarity * saturated(self.count[place], or_mean(self.length[place]));
+            self.count[place] = 0.0;
         }
-        let is_common = corpus.documents as usize >= COMMON_FROM && containing as f32 > COMMON * documents;
-        let windows = corpus.allowed.len().max(1) as f32;
-        let rarity = if is_common { 0.0 } else { self::rarity(self.touched_around.len() as f32, windows) };
-        self.scores.around_bound += rarity * (K1 + 1.0);
-        self.pour_around(rarity);
+        Seen { containing, dated }
     }
 
-    /// Counts occurrences in one memory, and lends them to its neighbours.
-    fn note(&mut self, corpus: &Corpus<'a, T>, seq: u32, count: f32, lends: bool) {
+    fn note_own(&mut self, corpus: &Corpus<'a, T>, seq: u32, count: f32) {
+        let Some(own) = self.count.get_mut(seq as usize) else { return };
         if !corpus.allowed.has(i64::from(seq)) {
             return;
         }
-        let Some(own) = self.count.get_mut(seq as usize) else { return };
         if *own == 0.0 {
             self.touched.push(seq);
         }
         *own += count;
-        if self.count_around.is_empty() {
-            return;
+    }
+
+    /// Decides which windows are looked at, and measures them: lengths as multiples of the mean window. False if nobody
+    /// has neighbours.
+    fn choose_windows(&mut self, corpus: &Corpus<'a, T>) -> bool {
+        let mut windows = self.scores.found.clone();
+        let is_cut = windows.len() > SEEDS_MAX;
+        if is_cut {
+            let own = &self.scores.own;
+            windows
+                .select_nth_unstable_by(SEEDS_MAX, |a, b| own[*b as usize].total_cmp(&own[*a as usize]).then(b.cmp(a)));
+            windows.truncate(SEEDS_MAX);
         }
-        let (counts, touched) = (&mut self.count_around, &mut self.touched_around);
-        let mut lend = |other: u32, count: f32| {
-            let Some(around) = counts.get_mut(other as usize) else { return };
-            if *around == 0.0 {
-                touched.push(other);
-            }
-            *around += count;
-        };
-        lend(seq, count);
-        if lends {
-            let allowed = corpus.allowed;
-            self.walker.borrowers(seq, REACH, |other, part| {
-                if allowed.has(i64::from(other)) {
-                    lend(other, part * count);
+        windows.sort_unstable();
+        let seeds = windows.len();
+        for at in 0..seeds {
+            self.walker.borrowers(windows[at], REACH, |other, _| windows.push(other));
+        }
+        if windows.len() == seeds {
+            return false;
+        }
+        windows.sort_unstable();
+        windows.dedup();
+        windows.retain(|seq| corpus.allowed.has(i64::from(*seq)) && (*seq as usize) < self.length.len());
+        self.length_around = vec![0.0; self.length.len()];
+        self.near = Bits::up_to(corpus.last_seq);
+        let (mut parts, mut members) = (0.0, 0.0);
+        for seq in &windows {
+            self.near.add(i64::from(*seq));
+            let (mut length, mut part) = (or_mean(self.length[*seq as usize]), 1.0);
+            self.walker.lenders(*seq, REACH, |other, lent| {
+                if corpus.allowed.has(i64::from(other)) {
+                    self.near.add(i64::from(other));
+                    length += lent * or_mean(self.length.get(other as usize).copied().unwrap_or(0.0));
+                    part += lent;
+                    members += 1.0;
                 }
             });
+            parts += part;
+            self.length_around[*seq as usize] = length;
         }
+        let mean = parts / windows.len().max(1) as f32;
+        windows.iter().for_each(|seq| self.length_around[*seq as usize] /= mean);
+        self.members = is_cut.then_some(1.0 + members / windows.len().max(1) as f32);
+        (self.scores.around, self.count_around) = (vec![0.0; self.length.len()], vec![0.0; self.length.len()]);
+        true
     }
 
-    fn pour_own(&mut self, rarity: f32) {
+    fn add_around(&mut self, corpus: &Corpus<'a, T>, term: &Term, seen: &Seen) {
+        let documents = corpus.documents.max(1) as f32;
+        if corpus.documents as usize >= COMMON_FROM && seen.containing as f32 > COMMON * documents {
+            return;
+        }
+        for posting in &term.postings {
+            if !self.near.has(i64::from(posting.seq)) {
+                continue;
+            }
+            let (counts, touched, windows) = (&mut self.count_around, &mut self.touched, &self.length_around);
+            let mut lend = |other: u32, count: f32| {
+                let place = other as usize;
+                if windows.get(place).is_some_and(|length| *length > 0.0) {
+                    if counts[place] == 0.0 {
+                        touched.push(other);
+                    }
+                    counts[place] += count;
+                }
+            };
+            let count = posting.count as f32;
+            lend(posting.seq, count);
+            self.walker.borrowers(posting.seq, REACH, |other, part| lend(other, part * count));
+        }
+        for seq in seen.dated.iter().filter(|seq| self.length_around[**seq as usize] > 0.0) {
+            if self.count_around[*seq as usize] == 0.0 {
+                self.touched.push(*seq);
+            }
+            self.count_around[*seq as usize] += 1.0;
+        }
+        // Of all windows it is known how many have the term; else it is told from how many memories have it.
+        let all = corpus.allowed.len().max(1) as f32;
+        let apart = |members: f32| all * (1.0 - (1.0 - (seen.containing as f32 / documents).min(1.0)).powf(members));
+        let rarity = rarity(self.members.map_or(self.touched.len() as f32, apart), all);
+        self.scores.around_bound += rarity * (K1 + 1.0);
         for seq in self.touched.drain(..) {
             let place = seq as usize;
-            let length = if self.length[place] > 0.0 { self.length[place] } else { 1.0 };
-            if self.scores.own[place] == 0.0 && self.scores.around.get(place).is_none_or(|around| *around == 0.0) {
+            if self.scores.own[place] == 0.0 && self.scores.around[place] == 0.0 {
                 self.scores.found.push(seq);
             }
-            self.scores.own[place] += rarity * saturated(self.count[place], length);
-            self.count[place] = 0.0;
-        }
-    }
-
-    fn pour_around(&mut self, rarity: f32) {
-        for seq in self.touched_around.drain(..) {
-            let place = seq as usize;
-            let length = if self.length_around[place] > 0.0 { self.length_around[place] } else { 1.0 };
-            if rarity > 0.0 {
-                if self.scores.own[place] == 0.0 && self.scores.around[place] == 0.0 {
-                    self.scores.found.push(seq);
-                }
-                self.scores.around[place] += rarity * saturated(self.count_around[place], length);
-            }
+            self.scores.around[place] += rarity * saturated(self.count_around[place], self.length_around[place]);
             self.count_around[place] = 0.0;
         }
     }
+}
+
+/// A length, or the mean where it is unknown.
+fn or_mean(length: f32) -> f32 {
+    if length > 0.0 { length } else { 1.0 }
 }
 
 /// The memories of days that have this part; none if that says little, because most have it.

@@ -57,7 +57,9 @@ async fn what_is_used_moves_up_and_says_why() {
     let ids = place.remember(&["deploy runbook of the shop", "deploy runbook of the blog"]).await;
     place.clock.advance_days(60);
     let first = place.search("deploy runbook", 2).await;
-    assert!(first.hits[0].item.id == ids[1] && first.hits.iter().all(|hit| hit.explain.importance.rule == Rule::Stated));
+    assert!(
+        first.hits[0].item.id == ids[1] && first.hits.iter().all(|hit| hit.explain.importance.rule == Rule::Stated)
+    );
     for _ in 0..20 {
         place.memory.note_used(&place.scope, &ids[..1]).await.unwrap();
     }
@@ -77,9 +79,9 @@ async fn a_cache_file_ranks_below_a_configuration_and_a_pin_above_all() {
         ..note(text)
     };
     for memory in [
-        file("changed the settings of proxy a", &[], false),
-        file("changed the settings of proxy b", &[TAG_CACHE], false),
-        file("changed the settings of proxy c", &[], true),
+        file("changed the settings of proxy ux", &[], false),
+        file("changed the settings of proxy uy", &[TAG_CACHE], false),
+        file("changed the settings of proxy uz", &[], true),
     ] {
         place.memory.add(&place.scope, memory).await.unwrap();
     }
@@ -89,7 +91,7 @@ async fn a_cache_file_ranks_below_a_configuration_and_a_pin_above_all() {
         .iter()
         .map(|hit| (hit.item.content.chars().next_back().unwrap(), hit.explain.importance.rule))
         .collect();
-    assert_eq!(found, [('c', Rule::Pinned), ('a', Rule::Recency), ('b', Rule::Temporary)]);
+    assert_eq!(found, [('z', Rule::Pinned), ('x', Rule::Recency), ('y', Rule::Temporary)]);
 }
 
 #[tokio::test]
