@@ -22,7 +22,7 @@ use crate::{
     filter::Filter,
     item::field,
     keyword,
-    life::cold::{self, HotWords, View},
+    life::cold::{self, HotWords, Unasked, View},
     memory::Shared,
     rank::{self, Raw, Scale, Stand, Standing, Uses},
     remote::{Asked, Leg, RemoteLeg, Space},
@@ -138,7 +138,11 @@ impl Memory {
             if is_cold && (attempt > 0 || self.shared.life.has_cold()) {
                 view = self.cold_view(&search.scope, &search.query).await?;
             }
-            view.take_as_it_is(!is_cold || attempt == COLD_ATTEMPTS);
+            view.with_unasked(match (is_cold, attempt == COLD_ATTEMPTS) {
+                (false, _) => Unasked::Leave,
+                (true, false) => Unasked::Ask,
+                (true, true) => Unasked::Note,
+            });
             let (search, shared) = (search.clone(), self.shared.clone());
             let ranked: Result<_, MemoryError> =
                 self.shared.store.read(move |read| search.run(read, &shared, view)).await;
@@ -183,7 +187,7 @@ impl Part<'_> {
 
 impl Search {
     /// `None` when there are cold segments that the view was not asked for.
-    fn run(&self, read: &ReadTx<'_>, shared: &Shared, view: View) -> Result<Option<Ranked>, MemoryError> {
+    fn run(&self, read: &ReadTx<'_>, shared: &Shared, mut view: View) -> Result<Option<Ranked>, MemoryError> {
         let now = read.now();
         let filter = Filter::new(&self.query, now)?;
         if !user::is_on(read, &self.scope)? {

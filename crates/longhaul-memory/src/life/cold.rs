@@ -102,9 +102,20 @@ pub(crate) struct View {
     loaded: HashMap<String, Arc<Loaded>>,
     /// Objects that were tried and could not be read, or were too many.
     without: BTreeSet<String>,
-    /// Segments that were not asked for are left out.
-    as_it_is: bool,
+    unasked: Unasked,
     pub(crate) notes: Vec<String>,
+}
+
+/// What becomes of segments that the snapshot has and nobody asked for before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Unasked {
+    /// Begin again and ask for them.
+    #[default]
+    Ask,
+    /// Leave them out and say so.
+    Note,
+    /// The cold tier is not searched.
+    Leave,
 }
 
 /// One segment as the search's snapshot has it.
@@ -290,9 +301,8 @@ impl View {
         view
     }
 
-    /// Whether the snapshot's segments that were not asked for are left out rather than asked for.
-    pub(crate) fn take_as_it_is(&mut self, as_it_is: bool) {
-        self.as_it_is = as_it_is;
+    pub(crate) fn with_unasked(&mut self, unasked: Unasked) {
+        self.unasked = unasked;
     }
 
     fn leave_out<'a>(&mut self, left: impl Iterator<Item = &'a Shelved>, why: &str) {
@@ -304,12 +314,12 @@ impl View {
     /// The segments as the snapshot has them; `None` when there is one that was not asked for, because it came into
     /// being since: then ask again.
     pub(crate) fn parts(
-        &self,
+        &mut self,
         read: &ReadTx<'_>,
         partitions: &[Partition],
         query: &Query,
     ) -> Result<Option<Vec<Part>>, StoreError> {
-        let mut parts = Vec::new();
+        let (mut parts, mut left_out) = (Vec::new(), 0);
         for (place, partition) in partitions.iter().enumerate() {
             for shelved in shelf::live(read, &partition.id)? {
                 if let Some(loaded) = self.loaded.get(&shelved.object) {
@@ -320,10 +330,17 @@ impl View {
                         removed: shelved.removed,
                         allowed: Bits::default(),
                     });
-                } else if !self.as_it_is && !self.without.contains(&shelved.object) && shelved.may_match(query) {
-                    return Ok(None);
+                } else if !self.without.contains(&shelved.object) && shelved.may_match(query) {
+                    match self.unasked {
+                        Unasked::Ask => return Ok(None),
+                        Unasked::Note => left_out += 1,
+                        Unasked::Leave => {}
+                    }
                 }
             }
+        }
+        if left_out > 0 {
+            self.notes.push(format!("{left_out} cold segments were being written meanwhile; ask again"));
         }
         Ok(Some(parts))
     }

@@ -217,7 +217,7 @@ impl Memory {
     /// Everything that passes a query's filters, in both tiers.
     async fn matching(&self, scope: &Scope, query: &Query) -> Result<Targets, MemoryError> {
         loop {
-            let view = self.cold_view(scope, query).await?;
+            let mut view = self.cold_view(scope, query).await?;
             let (shared, scope, query) = (self.shared.clone(), scope.clone(), query.clone());
             let look = move |read: &ReadTx<'_>| {
                 let filter = Filter::new(&query, read.now())?;

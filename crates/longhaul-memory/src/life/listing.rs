@@ -49,8 +49,7 @@ impl Memory {
         let k = query.checked_k()?;
         for attempt in 1..=ATTEMPTS {
             let mut view = self.cold_view(scope, query).await?;
-            view.take_as_it_is(attempt == ATTEMPTS);
-            let notes = view.notes.clone();
+            view.with_unasked(if attempt == ATTEMPTS { cold::Unasked::Note } else { cold::Unasked::Ask });
             let (scope, query, from, room) =
                 (scope.clone(), query.clone(), from.to_owned(), k - page.items.len().min(k));
             let look = move |read: &ReadTx<'_>| {
@@ -69,16 +68,17 @@ impl Memory {
                         }
                         if items.len() == room {
                             let next = last.unwrap_or(from);
-                            return Ok(Some((items, Some(format!("{COLD}{next}")))));
+                            return Ok(Some((items, Some(format!("{COLD}{next}")), view.notes)));
                         }
                         items.extend(part.item(number));
                         last = Some(at);
                     }
                 }
-                Ok(Some((items, None)))
+                Ok(Some((items, None, view.notes)))
             };
-            let found: Result<Option<(Vec<Item>, Option<String>)>, MemoryError> = self.shared.store.read(look).await;
-            if let Some((items, next)) = found? {
+            let found: Result<Option<(Vec<Item>, Option<String>, Vec<String>)>, MemoryError> =
+                self.shared.store.read(look).await;
+            if let Some((items, next, notes)) = found? {
                 page.items.extend(items);
                 page.next = next;
                 page.notes.extend(notes);

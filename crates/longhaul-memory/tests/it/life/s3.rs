@@ -145,7 +145,7 @@ async fn a_server_that_does_not_answer_is_not_waited_for() {
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     let begun = Instant::now();
     assert_eq!(sorted(&world.search(&Query::new("harbour", 10)).await), ["the harbour is warm"]);
-    assert!(begun.elapsed() < Duration::from_millis(1_000), "known to be away: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_millis(1_800), "known to be away: {:?}", begun.elapsed());
 
     world.memory.use_cold(cold(server.place()), limits()).expect("it opens");
     assert_eq!(world.found("harbour").await.len(), 2);
