@@ -69,15 +69,8 @@ pub(crate) fn walk(root: &Path, selection: &Selection) -> Result<Walked, Knowled
 }
 
 fn builder(root: &Path, selection: &Selection) -> Result<WalkBuilder, KnowledgeError> {
-    let mut overrides = OverrideBuilder::new(root);
-    let globs = selection.include.iter().cloned().chain(selection.exclude.iter().map(|glob| format!("!{glob}")));
-    for glob in globs {
-        overrides
-            .add(&glob)
-            .map_err(|error| KnowledgeError::Glob { glob: glob.clone(), problem: error.to_string() })?;
-    }
-    let overrides =
-        overrides.build().map_err(|error| KnowledgeError::Glob { glob: String::new(), problem: error.to_string() })?;
+    let excluded: Vec<String> = selection.exclude.iter().map(|glob| format!("!{glob}")).collect();
+    let overrides = globs(root, &excluded)?;
     let mut builder = WalkBuilder::new(root);
     builder
         .overrides(overrides)
