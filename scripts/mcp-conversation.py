@@ -142,7 +142,7 @@ async def remember(talk, record):
     record.expect("not instructions" in text, "it is marked as data")
     _, found = await talk.call("memory_search", {"query": "时区", "since": "7d", "tags": ["shop"]})
     record.expect("时区" in found.structured_content["records"][0]["content"], "Chinese is found")
-    _, found = await talk.call("memory_search", {"query": "database", "filters": ["session>=3"], "explain": True})
+    _, found = await talk.call("memory_search", {"query": "orders", "filters": ["session>=3"], "explain": True})
     record.expect(len(found.structured_content["records"]) == 1, "a filter on meta leaves one")
     record.expect("explain" in found.structured_content["records"][0], "the score is explained")
 
@@ -210,7 +210,7 @@ async def knowledge(longhaul, home, talk, record):
     record.expect("guide@1" in text, "the running server sees them")
     text, found = await talk.call("knowledge_search", {"query": "how long is the pause between attempts?", "k": 2})
     passages = found.structured_content["passages"]
-    record.expect(passages and passages[0]["citation"] == "guide@1 guide.md:9", "the passage is cited by its line")
+    record.expect(passages and passages[0]["citation"] == "guide@1 guide.md:9-14", "the passage is cited by its lines")
     record.expect("not instructions" in text, "it is marked as data")
     text, wrong = await talk.call("knowledge_search", {"query": "x", "corpora": ["guid"]})
     record.expect(wrong.is_error and "guide" in text, "an unknown corpus names those there are")

@@ -4,22 +4,21 @@
 //! goes on where it stopped. Invariant: nobody finds a version before the transaction that freezes it, and nothing of a
 //! complete version is touched by building another.
 
-use std::{collections::HashMap, fs, io::Read, path::Path};
+use std::{collections::HashMap, path::Path};
 
-use longhaul_core::{Digest, MemoryId, Scope};
+use longhaul_core::{MemoryId, Scope};
 use longhaul_memory::{Kind, NewMemory, Prepared, Source};
 use longhaul_store::{LeaseToken, Tx, values};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{
-    Chunk, CorpusName, FileInfo, Knowledge, KnowledgeError, Selection, State, Version, chunks,
+    CorpusName, FileInfo, Knowledge, KnowledgeError, Selection, State, Version,
     knowledge::{VERSION_COLUMNS, files_of, version_row},
-    parse::{self, Format, PARSER_VERSION, Refusal},
+    parse::PARSER_VERSION,
+    reading::{Candidate, Piece, examined, read_pieces},
     walk::{self, Found},
 };
 
-/// Largest file that is read.
-pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Tokens of a chunk for a model whose window is not known: all-MiniLM-L6-v2 reads 256.
 pub const CHUNK_TOKENS: usize = 230;
 /// Chunks written in one transaction.
@@ -86,14 +85,6 @@ pub struct Added {
     pub refused: Vec<(String, String)>,
 }
 
-/// A file as it is now.
-struct Candidate {
-    found: Found,
-    digest: String,
-    bytes: u64,
-    refusal: Option<Refusal>,
-}
-
 /// A version being built, and the one before it.
 struct Work {
     scope: Scope,
@@ -105,13 +96,6 @@ struct Work {
     /// Whether its chunks were made by the same rules, so that they need not be made again.
     same_recipe: bool,
     chunk_tokens: usize,
-}
-
-/// A chunk as it is stored.
-struct Piece {
-    digest: String,
-    content: String,
-    meta: Map<String, Value>,
 }
 
 impl Knowledge {
@@ -506,67 +490,6 @@ fn refusals(files: &HashMap<String, FileInfo>) -> Vec<(String, String)> {
     let mut refused: Vec<_> = refused.collect();
     refused.sort();
     refused
-}
-
-/// Reads a file for its digest.
-fn examined(found: Found) -> Candidate {
-    let unreadable = |error: std::io::Error| Refusal::Unreadable { problem: error.to_string() };
-    let examine = || -> Result<(String, u64), Refusal> {
-        let bytes = fs::metadata(&found.path).map_err(unreadable)?.len();
-        if bytes > FILE_BYTES_MAX {
-            return Err(Refusal::TooLarge { bytes, bytes_max: FILE_BYTES_MAX });
-        }
-        Ok((Digest::of(read(&found.path)?).hex(), bytes))
-    };
-    match examine() {
-        Ok((digest, bytes)) => Candidate { found, digest, bytes, refusal: None },
-        Err(refusal) => Candidate { found, digest: String::new(), bytes: 0, refusal: Some(refusal) },
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
-    let unreadable = |error: std::io::Error| Refusal::Unreadable { problem: error.to_string() };
-    let mut bytes = Vec::new();
-    // It may grow while it is read.
-    let file = fs::File::open(path).map_err(unreadable)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(Refusal::TooLarge { bytes: bytes.len() as u64, bytes_max: FILE_BYTES_MAX });
-    }
-    Ok(bytes)
-}
-
-type Pieces = (Format, Option<String>, Vec<Piece>);
-
-/// Reads, understands and divides a file.
-fn read_pieces(path: &Path, name: &str, digest: &str, tokens: usize) -> Result<Pieces, Refusal> {
-    let bytes = read(path)?;
-    if Digest::of(&bytes).hex() != digest {
-        return Err(Refusal::Unreadable { problem: "it is being changed; add it again when that is over".to_owned() });
-    }
-    let document = parse::parse(Path::new(name), &bytes)?;
-    let format = Format::of(Path::new(name), &bytes);
-    let pieces: Vec<Piece> = chunks(&document, tokens)
-        .into_iter()
-        .map(|chunk| piece(&chunk, document.title.as_deref(), digest, format))
-        .collect();
-    Ok((format, document.title.clone(), pieces))
-}
-
-fn piece(chunk: &Chunk, title: Option<&str>, file_digest: &str, format: Format) -> Piece {
-    let content = chunk.searched().replace('\0', "\u{fffd}");
-    let mut meta = Map::new();
-    meta.insert("place".to_owned(), json!(chunk.place));
-    meta.insert("heading".to_owned(), Value::from(chunk.path_line()));
-    meta.insert("file_digest".to_owned(), Value::from(file_digest));
-    meta.insert("format".to_owned(), Value::from(format.as_str()));
-    if let Some(title) = title {
-        meta.insert("title".to_owned(), Value::from(title.chars().take(200).collect::<String>()));
-    }
-    if let Some(anchor) = &chunk.anchor {
-        meta.insert("anchor".to_owned(), Value::from(anchor.chars().take(200).collect::<String>()));
-    }
-    Piece { digest: Digest::of(&content).hex(), content, meta }
 }
 
 /// Work that reads files or computes, off the async threads.

@@ -5,7 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use ignore::{WalkBuilder, overrides::OverrideBuilder};
+use ignore::{
+    WalkBuilder,
+    overrides::{Override, OverrideBuilder},
+};
 
 use crate::{KnowledgeError, parse::Refusal};
 
@@ -49,8 +52,11 @@ pub(crate) fn walk(root: &Path, selection: &Selection) -> Result<Walked, Knowled
         walked.files.push(Found { path: real, name });
         return Ok(walked);
     }
+    // Not among the builder's overrides, where a match would also take hidden and ignored files.
+    let included = globs(&real, &selection.include)?;
     for entry in builder(&real, selection)?.build() {
         match entry {
+            Ok(entry) if !included.is_empty() && !included.matched(entry.path(), false).is_whitelist() => {}
             Ok(entry) if entry.file_type().is_some_and(|kind| kind.is_file()) => {
                 take(&mut walked, &real, entry.path())?
             }
@@ -63,15 +69,8 @@ pub(crate) fn walk(root: &Path, selection: &Selection) -> Result<Walked, Knowled
 }
 
 fn builder(root: &Path, selection: &Selection) -> Result<WalkBuilder, KnowledgeError> {
-    let mut overrides = OverrideBuilder::new(root);
-    let globs = selection.include.iter().cloned().chain(selection.exclude.iter().map(|glob| format!("!{glob}")));
-    for glob in globs {
-        overrides
-            .add(&glob)
-            .map_err(|error| KnowledgeError::Glob { glob: glob.clone(), problem: error.to_string() })?;
-    }
-    let overrides =
-        overrides.build().map_err(|error| KnowledgeError::Glob { glob: String::new(), problem: error.to_string() })?;
+    let excluded: Vec<String> = selection.exclude.iter().map(|glob| format!("!{glob}")).collect();
+    let overrides = globs(root, &excluded)?;
     let mut builder = WalkBuilder::new(root);
     builder
         .overrides(overrides)
@@ -82,6 +81,16 @@ fn builder(root: &Path, selection: &Selection) -> Result<WalkBuilder, KnowledgeE
         .parents(false)
         .follow_links(true);
     Ok(builder)
+}
+
+fn globs(root: &Path, globs: &[String]) -> Result<Override, KnowledgeError> {
+    let mut builder = OverrideBuilder::new(root);
+    let wrong =
+        |glob: &str, error: ignore::Error| KnowledgeError::Glob { glob: glob.to_owned(), problem: error.to_string() };
+    for glob in globs {
+        builder.add(glob).map_err(|error| wrong(glob, error))?;
+    }
+    builder.build().map_err(|error| wrong("", error))
 }
 
 fn take(walked: &mut Walked, root: &Path, path: &Path) -> Result<(), KnowledgeError> {

@@ -41,7 +41,7 @@ apt install x
 
 echo done
 ```
-[The guide › Install › Empty:20]
+[The guide › Install:20]
 Empty
 [The guide › Use:24-26]
 | a | b |
