@@ -35,8 +35,8 @@ const VECTOR_BYTES_MAX: usize = 128 * 1024 * 1024;
 const COLUMN_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// RAM for postings of frequent terms.
 const POSTING_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Memories written by one transaction of [`Memory::insert_many`].
-const BATCH: usize = 1_000;
+/// Memories written by one transaction of [`Memory::insert_many`]: ten blocks of postings, so that most are written once.
+const BATCH: usize = 2_560;
 
 /// Long-term memory over a store. Cheap to clone.
 #[derive(Clone)]
@@ -210,7 +210,7 @@ impl Memory {
         self.shared.store.write(move |tx| handle.insert_prepared(tx, &scope, &prepared)).await
     }
 
-    /// Checks all of these and writes them in transactions of their own, a thousand in each. Their ids are given in
+    /// Checks all of these and writes them in transactions of their own, some thousand in each. Their ids are given in
     /// order.
     ///
     /// # Errors

@@ -189,12 +189,17 @@ impl Bench {
         let vector = (by != By::Words).then(|| vector.clone());
         let mut query = Query { text, vector, k: self.settings.k, ..Query::default() };
         match by {
-            By::Filtered => query.filter = vec![Condition::new("part", Op::Eq, 0)],
+            By::Filtered => {
+                query.filter = vec![Condition::new("part", Op::Eq, 0)];
+                query.context = false;
+            }
             By::Hybrid => {
                 query.filter = vec![Condition::new("part", Op::Lt, 45)];
                 query.since = Some(longhaul_core::TimeMs(self.started_ms));
             }
-            By::Meaning | By::Words => {}
+            // What stands beside a memory would put others first than the comparison of everything does.
+            By::Meaning => query.context = false,
+            By::Words => {}
         }
         query
     }
