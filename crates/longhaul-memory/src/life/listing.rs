@@ -18,6 +18,9 @@ use super::cold;
 /// How often a listing begins again because segments came into being.
 const ATTEMPTS: usize = 4;
 
+/// Memories, where to look on, and notes.
+type Listed = (Vec<Item>, Option<String>, Vec<String>);
+
 /// Figures of a namespace's tiers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierStats {
@@ -76,8 +79,7 @@ impl Memory {
                 }
                 Ok(Some((items, None, view.notes)))
             };
-            let found: Result<Option<(Vec<Item>, Option<String>, Vec<String>)>, MemoryError> =
-                self.shared.store.read(look).await;
+            let found: Result<Option<Listed>, MemoryError> = self.shared.store.read(look).await;
             if let Some((items, next, notes)) = found? {
                 page.items.extend(items);
                 page.next = next;

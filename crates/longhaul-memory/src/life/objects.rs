@@ -175,23 +175,22 @@ impl Objects {
 
     /// What the library says, in our words. Its own messages hold URLs and are not passed on.
     fn failed(&self, key: &str, error: &object_store::Error) -> ColdError {
+        use object_store::Error::{NotFound, PermissionDenied, Unauthenticated};
         let place = self.place.to_string();
         let text = error.to_string();
-        match error {
-            object_store::Error::NotFound { .. } if text.contains("NoSuchBucket") => ColdError::NoPlace { place },
-            object_store::Error::NotFound { .. } => ColdError::Missing { key: key.to_owned(), place },
-            object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
-                ColdError::Refused { place }
-            }
-            _ if ["InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied"]
-                .iter()
-                .any(|code| text.contains(code)) =>
-            {
-                ColdError::Refused { place }
-            }
-            _ if text.contains("NoSuchBucket") => ColdError::NoPlace { place },
-            _ => self.unreachable(innermost(error)),
+        let says = |codes: &[&str]| codes.iter().any(|code| text.contains(code));
+        if says(&["NoSuchBucket"]) {
+            return ColdError::NoPlace { place };
         }
+        if matches!(error, NotFound { .. }) {
+            return ColdError::Missing { key: key.to_owned(), place };
+        }
+        if matches!(error, PermissionDenied { .. } | Unauthenticated { .. })
+            || says(&["InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied"])
+        {
+            return ColdError::Refused { place };
+        }
+        self.unreachable(innermost(error))
     }
 }
 
