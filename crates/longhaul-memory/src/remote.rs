@@ -119,8 +119,7 @@ impl Memory {
                     }
                 };
                 match self.link() {
-                    // A timeout is as good a reason to look as a bell.
-                    Some(link) => drop(tokio::time::timeout(pause, link.wake.notified()).await),
+                    Some(link) => link.pause_for(pause).await,
                     None => drop(tokio::time::timeout(PAUSE_MAX, std::future::pending::<()>()).await),
                 }
             }
@@ -168,6 +167,12 @@ impl Link {
     fn away(&self) -> Option<String> {
         let health = self.health();
         health.away_until.is_some_and(|until| Instant::now() < until).then(|| health.problem.clone())
+    }
+
+    /// Waits, or until there is news of the server.
+    async fn pause_for(&self, pause: Duration) {
+        // A timeout is as good a reason to look as a bell.
+        let _ = tokio::time::timeout(pause, self.wake.notified()).await;
     }
 
     fn pause(&self) -> Duration {

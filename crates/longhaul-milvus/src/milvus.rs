@@ -36,7 +36,7 @@ const TAKE_MAX: usize = 16_384;
 /// How long an incarnation counts as known.
 const KNOWN_FOR: Duration = Duration::from_secs(1);
 /// Limit of one insertion or deletion.
-const WRITE_LIMIT: Duration = Duration::from_secs(30);
+const WRITE_LIMIT: Duration = Duration::from_secs(15);
 const COUNT_LIMIT: Duration = Duration::from_secs(30);
 
 /// What a connection is made with.

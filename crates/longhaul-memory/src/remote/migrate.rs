@@ -4,6 +4,8 @@
 //! the switch is its caller's. Invariant: it can be stopped and started again anywhere and goes on where it was; nothing
 //! is dropped before the other side was verified.
 
+use std::time::{Duration, Instant};
+
 use longhaul_core::Scope;
 use longhaul_store::{ReadTx, StoreError, Tx, values};
 
@@ -16,6 +18,10 @@ use crate::{Memory, MemoryError, Namespace, access, namespace::PartitionId, vect
 
 /// How often a partition is filled before it counts as one that cannot be.
 const FILLS_MAX: u32 = 3;
+/// How long a move waits for another process that fills the same server.
+const BUSY_MAX: Duration = Duration::from_secs(300);
+/// How often it looks whether that one has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// By how much values may differ after their way through the server.
 const ROUNDING: f32 = 1e-5;
 
@@ -74,7 +80,7 @@ impl Memory {
         let mut migrated = Migrated::default();
         for (at, id) in all.iter().enumerate() {
             let key = Key { id: id.clone(), space: space.clone(), place: link.vectors.place().to_owned() };
-            let mut tries = 0;
+            let (mut tries, began) = (0, Instant::now());
             let (count, sampled) = loop {
                 let total = self.last_vector(id).await?;
                 let mut step = |done: i64| {
@@ -82,6 +88,11 @@ impl Memory {
                     progress(MigrationStep { partition: id.to_string(), partitions: (at, all.len()), vectors });
                 };
                 let came = self.replicate(link, &key, &mut Replicated::default(), &mut step).await?;
+                if came == Came::Busy && began.elapsed() < BUSY_MAX {
+                    // Another process is at it, or was killed: its claim runs out by itself.
+                    link.pause_for(LOOK_EVERY).await;
+                    continue;
+                }
                 if came == Came::Level
                     && let Some(verified) = self.verified(link, &key).await?
                 {

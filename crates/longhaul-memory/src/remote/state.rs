@@ -40,8 +40,8 @@ CREATE TABLE memory_remote (
 /// How long after the server's acknowledgement a row is still compared here as well. A server that is asked for writes
 /// this old has them and need not be waited for; that it has them is what the mark makes sure of.
 const GRACE_MS: i64 = 2_000;
-/// How long a process may be busy with one batch before another takes the work over. Longer than any call's limit.
-const HOLD_MS: i64 = 120_000;
+/// How long a process may be busy with one batch before another takes the work over, as after a kill.
+const HOLD_MS: i64 = 45_000;
 
 /// Everything up to these numbers, and the server's moment at which it has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

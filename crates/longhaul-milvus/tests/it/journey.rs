@@ -187,7 +187,9 @@ async fn moving_there_and_back_keeps_everything() {
     // Stopped after the first batch, as a kill would: what was sent counts.
     let (started, stopped) = tokio::sync::oneshot::channel();
     let mut started = Some(started);
-    let mut first = |_| drop(started.take().map(|started| started.send(())));
+    let mut first = |_| {
+        let _ = started.take().map(|started| started.send(()));
+    };
     tokio::select! {
         _ = place.memory.migrate_to_remote(&mut first) => {}
         _ = stopped => {}
