@@ -226,6 +226,7 @@ fn wrong_input_says_what_would_be_right() {
     account.refused(&["edit", &id], "nothing to change");
     account.refused(&["forget"], "say what to forget");
     account.refused(&["pin", "mem_none"], "no memory mem_none");
+    account.refused(&["migrate", "--to", "http://user:secret@host"], "an address holds no user");
     account.refused(&["list", "--after", "nonsense"], "after");
     let huge = with_input(&account, &["memory", "add"], &vec![b'x'; 10_000_000]);
     assert_eq!(huge.code, Some(2), "{}", huge.err);

@@ -1,7 +1,7 @@
 //! Writing memories out: namespace by namespace, in the order of writing, a page at a time.
 //!
 //! What is written while an export goes on may be in it or not; what was there before it and is not forgotten meanwhile
-//! is in it once.
+//! is in it once. One exception: a cold memory that is used, and so comes back, at the very moment may be missing.
 
 use std::io::Write;
 
@@ -56,14 +56,16 @@ impl Memory {
         out: &mut (dyn Write + Send),
         mut progress: impl FnMut(Exported) + Send,
     ) -> Result<Exported, TransferError> {
+        // Before the first line: what may not be read leaves no half file.
+        let namespaces = self.exported_namespaces(scope, &options.namespaces).await?;
         let mut done = Exported::default();
         let now = self.shared.store.read(|read| Ok::<_, MemoryError>(read.now())).await?;
         let header = Header { format: FORMAT.to_owned(), v: VERSION, exported_at: Moment(now) };
         put(out, &header, &mut done)?;
-        for namespace in self.exported_namespaces(scope, &options.namespaces).await? {
+        for namespace in namespaces {
             done.namespaces += 1;
             let mut after = 0;
-            // Hot, cold, and hot again: what warms up meanwhile has a new number, what cools down is met in the cold.
+            // Hot before cold: what cools down meanwhile is met there. What warms up in between may be missed.
             for cold in [false, true, false] {
                 let mut place = (String::new(), -1);
                 loop {

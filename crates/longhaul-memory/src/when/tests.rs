@@ -1,3 +1,5 @@
+//! Times as people write them, at one moment in one zone.
+
 use super::*;
 
 /// Saturday, 21 November 2026, 19:30 in Berlin (UTC+1).

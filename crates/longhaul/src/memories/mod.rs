@@ -18,8 +18,8 @@ use std::{path::Path, sync::Arc};
 use longhaul_core::{Ambient, MemoryId, Scope, TenantId, TimeMs, UserId};
 use longhaul_knowledge::Knowledge;
 use longhaul_memory::{
-    Compacted, Edit, Embedder, Grantee, Indexed, Item, Memory, Namespace, Page, PartitionInfo, Query, Recall,
-    Stats, Tended, TierRules,
+    Compacted, Edit, Embedder, Grantee, Indexed, Item, Memory, Namespace, Page, PartitionInfo, Query, Recall, Stats,
+    Tended, TierRules,
     user::{ReviewPolicy, UserMemory},
     when::Zone,
 };
@@ -28,8 +28,8 @@ use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
 pub use asking::Filters;
 pub use error::{MemoriesError, memory_error_kind};
 pub use evaluating::{Evaluation, Missed, Question, questions};
-pub use migrating::{MigrateTo, Migration};
 pub use forgetting::{Forgetting, receipt_lines};
+pub use migrating::{MigrateTo, Migration};
 pub use remembering::{Correcting, Remembering};
 
 use crate::{
@@ -94,7 +94,18 @@ impl Memories {
         }
         let (rules, review) = (wiring::tier_rules(&settings.memory), wiring::review_policy(&settings.memory));
         let (scope, zone) = (Scope { tenant, user }, Zone::local());
-        Ok(Self { memory, store, scope, ambient, zone, rules, review, embedder: id, no_model, settings: settings.memory.clone() })
+        Ok(Self {
+            memory,
+            store,
+            scope,
+            ambient,
+            zone,
+            rules,
+            review,
+            embedder: id,
+            no_model,
+            settings: settings.memory.clone(),
+        })
     }
 
     /// The zone in which days begin and end: this machine's.

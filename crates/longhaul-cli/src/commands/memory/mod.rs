@@ -10,6 +10,7 @@ mod get;
 mod grants;
 mod index;
 mod list;
+mod migrate;
 mod pin;
 pub(super) mod place;
 mod search;
@@ -65,6 +66,7 @@ enum MemoryCommand {
     Stats(stats::Stats),
     Export(transfer::Export),
     Import(Box<transfer::Import>),
+    Migrate(migrate::Migrate),
     Index(index::Index),
     Eval(eval::Eval),
     Grants(grants::GrantsArgs),
@@ -88,6 +90,7 @@ pub(crate) fn run(global: &Global, args: &MemoryArgs) -> anyhow::Result<Exit> {
             MemoryCommand::Stats(command) => stats::run(global, command).await,
             MemoryCommand::Export(command) => transfer::export(global, command).await,
             MemoryCommand::Import(command) => transfer::import(global, command).await,
+            MemoryCommand::Migrate(command) => migrate::run(global, command).await,
             MemoryCommand::Index(command) => index::run(global, command).await,
             MemoryCommand::Eval(command) => eval::run(global, command).await,
             MemoryCommand::Grants(command) => grants::run(global, command).await,

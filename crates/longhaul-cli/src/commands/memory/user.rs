@@ -79,7 +79,7 @@ enum UserCommand {
     /// Make what an earlier version held the newest version
     Rollback {
         /// Its number; 0 is the empty one
-        #[arg(value_name = "VERSION")]
+        #[arg(id = "number", value_name = "VERSION")]
         version: u32,
     },
     /// What is proposed and waits for you
