@@ -286,7 +286,7 @@ def main():
                 f"`longhaul mcp` ({version}). Written by\n`scripts/mcp-conversation.py`, which checks each answer; `make test` "
                 "runs it. Ids, times and paths are replaced.\n")
         text = head + "\n" + "\n".join(record.lines)
-        given.record.write_text(re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n")
+        given.record.write_text(re.sub(r"[ \t]+\n", "\n", re.sub(r"\n{3,}", "\n\n", text)).rstrip() + "\n")
     verdict = "FAILED" if record.failed else "ok"
     print(f"test result: {verdict}. {record.passed} passed; {record.failed} failed; 0 ignored")
     return 1 if record.failed else 0

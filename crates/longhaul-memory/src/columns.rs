@@ -33,7 +33,7 @@ const ALWAYS: i64 = i64::MIN;
 
 /// What is read of each row, in the order of [`Cells::read`].
 const SELECTED: &str = "seq, kind, source, collection, user_id, task_id, thread, happened_at, created_at, expires_at,
-    importance, pinned, indexed, tags, meta, subject, attribute, valid_from, valid_to, superseded_at, change_seq";
+    importance, pinned, indexed, tags, meta, subject, valid_from, valid_to, superseded_at, change_seq";
 
 /// One row as it goes into columns.
 #[derive(Debug)]
@@ -55,7 +55,6 @@ struct Cells {
     tags: Vec<String>,
     meta: Map<String, Value>,
     subject: Option<String>,
-    attribute: Option<String>,
     valid_from: Option<i64>,
     valid_to: Option<i64>,
     superseded_at: Option<i64>,
@@ -82,11 +81,10 @@ impl Cells {
             tags: parsed(row.text(13)?),
             meta: parsed(row.text(14)?),
             subject: row.get(15)?,
-            attribute: row.get(16)?,
-            valid_from: row.get(17)?,
-            valid_to: row.get(18)?,
-            superseded_at: row.get(19)?,
-            change: row.get(20)?,
+            valid_from: row.get(16)?,
+            valid_to: row.get(17)?,
+            superseded_at: row.get(18)?,
+            change: row.get(19)?,
         })
     }
 
@@ -109,7 +107,6 @@ impl Cells {
             tags: parsed(&row.tags),
             meta: parsed(&row.meta),
             subject: row.subject.clone(),
-            attribute: row.attribute.clone(),
             valid_from: row.valid_from,
             valid_to: row.valid_to,
             superseded_at: row.superseded_at,
@@ -130,17 +127,9 @@ fn parsed<T: serde::de::DeserializeOwned + Default>(json: &str) -> T {
 pub(crate) struct FactCells {
     pub(crate) seq: i64,
     subject: u32,
-    attribute: u32,
     pub(crate) valid_from: i64,
     pub(crate) valid_to: i64,
     pub(crate) superseded_at: i64,
-}
-
-/// The memories written before and after one in the same thread, nearest first.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Neighbours {
-    pub(crate) before: Vec<i64>,
-    pub(crate) after: Vec<i64>,
 }
 
 /// One partition's columns.
@@ -236,7 +225,7 @@ impl Columns {
         self.user.set(number, self.words.number(&cells.user));
         let mut word = |text: &Option<String>| text.as_deref().map_or(0, |text| self.words.number(text));
         let (task, thread) = (word(&cells.task), word(&cells.thread));
-        let (subject, attribute) = (word(&cells.subject), word(&cells.attribute));
+        let subject = word(&cells.subject);
         self.task.set(number, task);
         self.thread.set(number, thread);
         self.happened_at.set(number, cells.happened_at);
@@ -258,7 +247,6 @@ impl Columns {
             let fact = FactCells {
                 seq: cells.seq,
                 subject,
-                attribute,
                 valid_from: cells.valid_from.unwrap_or(ALWAYS),
                 valid_to: cells.valid_to.unwrap_or(NEVER),
                 superseded_at: cells.superseded_at.unwrap_or(NEVER),
@@ -337,11 +325,6 @@ impl Columns {
         Bits::of(self.alive.clone())
     }
 
-    /// Whether this memory is there.
-    pub(crate) fn has(&self, seq: i64) -> bool {
-        usize::try_from(seq).is_ok_and(|number| self.is_alive(number))
-    }
-
     /// What sort of thing it is.
     pub(crate) fn kind(&self, seq: i64) -> Kind {
         Kind::ALL.get(usize::from(self.kind.get(seq as usize))).copied().unwrap_or(Kind::Note)
@@ -357,11 +340,6 @@ impl Columns {
         TimeMs(self.happened_at.get(seq as usize))
     }
 
-    /// When it was written.
-    pub(crate) fn created_at(&self, seq: i64) -> TimeMs {
-        TimeMs(self.created_at.get(seq as usize))
-    }
-
     /// 0 to 1.
     pub(crate) fn importance(&self, seq: i64) -> f32 {
         self.importance.get(seq as usize)
@@ -372,11 +350,6 @@ impl Columns {
         self.pinned.get(seq as usize)
     }
 
-    /// The thread it belongs to.
-    pub(crate) fn thread(&self, seq: i64) -> Option<&str> {
-        self.words.word(self.thread.get(seq as usize))
-    }
-
     /// Its thread's number, within these columns; 0 for none. Equal numbers are equal threads.
     pub(crate) fn thread_number(&self, seq: i64) -> u32 {
         self.thread.get(seq as usize)
@@ -385,24 +358,6 @@ impl Columns {
     /// All memories of a thread by its number, in order of writing.
     pub(crate) fn of_thread(&self, thread: u32) -> &[u32] {
         self.threads.get(&thread).map_or(&[], Vec::as_slice)
-    }
-
-    /// Place of a memory in its thread, from 0 on; 0 without a thread.
-    pub(crate) fn thread_ordinal(&self, seq: i64) -> usize {
-        let of_thread = self.of_thread(self.thread_number(seq));
-        u32::try_from(seq).map_or(0, |short| of_thread.partition_point(|other| *other < short))
-    }
-
-    /// Up to `n` memories before and after one in its thread, nearest first; none without a thread.
-    pub(crate) fn thread_neighbours(&self, seq: i64, n: usize) -> Neighbours {
-        let of_thread = self.of_thread(self.thread_number(seq));
-        let Some(place) = u32::try_from(seq).ok().and_then(|short| of_thread.binary_search(&short).ok()) else {
-            return Neighbours::default();
-        };
-        Neighbours {
-            before: of_thread[..place].iter().rev().take(n).map(|seq| i64::from(*seq)).collect(),
-            after: of_thread[place + 1..].iter().take(n).map(|seq| i64::from(*seq)).collect(),
-        }
     }
 
     /// The values of a field of the metadata.
@@ -422,11 +377,6 @@ impl Columns {
 
     pub(crate) fn is_about(&self, fact: &FactCells, subject: &str) -> bool {
         self.words.word(fact.subject) == Some(subject)
-    }
-
-    /// What a fact is about: subject and attribute.
-    pub(crate) fn about(&self, fact: &FactCells) -> (Option<&str>, Option<&str>) {
-        (self.words.word(fact.subject), self.words.word(fact.attribute))
     }
 
     /// The numbers that have a tag, in order.

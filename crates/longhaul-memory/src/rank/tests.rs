@@ -1,3 +1,5 @@
+//! What scores and importance come to, by examples and for any input.
+
 use proptest::prelude::*;
 
 use super::{LegWeights, RankSettings, Raw, Rule, Scale, Standing, score};

@@ -1,3 +1,5 @@
+//! What words score, compared with a plain computation over whole texts.
+
 use std::collections::{BTreeMap, HashMap};
 
 use proptest::prelude::*;

@@ -10,7 +10,7 @@ use longhaul_memory::{
     MIGRATIONS, Memory, Query, Recall, Source,
     user::{Edited, Turn, UserMemory, UserMemoryEdit, namespace_of},
 };
-use longhaul_store::{Store, StoreSettings};
+use longhaul_store::Store;
 use longhaul_testbed::Database;
 use tempfile::TempDir;
 

@@ -57,7 +57,7 @@ pub(crate) struct Place {
     pub(crate) memory: Memory,
     pub(crate) scope: Scope,
     /// Removed when the test ends.
-    pub(crate) folder: TempDir,
+    _folder: TempDir,
     pub(crate) clock: Arc<SetClock>,
     settings: StoreSettings,
     _database: Option<Database<'static>>,
@@ -95,7 +95,7 @@ impl Place {
         let (settings, database) = new_store(folder.path());
         let store = Store::open(settings.clone(), ambient, &[MIGRATIONS]).await.expect("the store opens");
         let memory = Memory::new(store.clone(), embedder);
-        Self { memory, store, scope: Scope::single_user(), folder, clock, settings, _database: database }
+        Self { memory, store, scope: Scope::single_user(), _folder: folder, clock, settings, _database: database }
     }
 
     /// The same store opened once more, as another process does.

@@ -188,8 +188,11 @@ fn memory_uri(key: &'static Key, written: Written, origin: &Origin) -> Result<Va
     };
     if uri.contains("://") {
         // Its words never repeat credentials.
-        longhaul_milvus::Address::parse(&uri)
-            .map_err(|source| SettingsError::Server { origin: origin.clone(), key: key.name, source })?;
+        longhaul_milvus::Address::parse(&uri).map_err(|source| SettingsError::Server {
+            origin: origin.clone(),
+            key: key.name,
+            source,
+        })?;
     }
     Ok(Value::Text(uri))
 }
