@@ -39,6 +39,8 @@ need util-linux command -v unshare
 need python3 test -x /usr/bin/python3
 need python3-pip python3 -m pip --version
 need sqlite3 command -v sqlite3
+# A certificate for the test of encrypted connections.
+need openssl command -v openssl
 # The server programs only: the tests run a private server of their own, and never the machine's.
 need postgresql sh -c 'ls /usr/lib/postgresql/*/bin/initdb'
 if ! chromium_there >/dev/null; then
