@@ -55,7 +55,7 @@ fn the_log_tells_recall_refusal_and_tampering(stage: &Stage) {
         .find(|hit| hit["content"].as_str().unwrap().contains("after each change call refresh()"))
         .expect("the lesson of session 1 is recalled");
     assert!(lesson["score"].as_f64().unwrap() > 0.0, "{lesson}");
-    assert!(lesson["explain"]["vector"].as_f64().is_some(), "found by meaning too: {lesson}");
+    assert!(lesson["explain"]["meaning"]["raw"].as_f64().is_some(), "found by meaning too: {lesson}");
 
     let refused = stage.log("claim.refused");
     assert_eq!(refused.len(), 1, "{refused:?}");

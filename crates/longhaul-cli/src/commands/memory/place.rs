@@ -10,13 +10,13 @@ use crate::args::Global;
 #[command(next_help_heading = "Whose memory")]
 pub(in crate::commands) struct PlaceFlags {
     /// The store: its folder, or postgres://USER:PASSWORD@HOST/DATABASE [default: the home's]
-    #[arg(long, value_name = "DIR|URL", env = "LONGHAUL_STORE", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "DIR|URL", env = "LONGHAUL_STORE", hide_env_values = true)]
     store: Option<String>,
     /// Of which tenant; tenants never see each other's memories
-    #[arg(long, value_name = "ID", default_value = "tenant_default")]
+    #[arg(long, global = true, value_name = "ID", default_value = "tenant_default")]
     tenant: TenantId,
     /// As which user: owns the namespaces it first writes to
-    #[arg(long, value_name = "ID", default_value = "user_default")]
+    #[arg(long, global = true, value_name = "ID", default_value = "user_default")]
     user: UserId,
 }
 
