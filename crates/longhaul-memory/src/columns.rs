@@ -139,7 +139,7 @@ pub(crate) struct Columns {
     generation: u64,
     /// All changes up to this number are in.
     change: i64,
-    /// By group of 256 numbers, the last change of a memory that had been there before.
+    /// By group of 256 numbers, the last change of a memory.
     changed: HashMap<u32, i64>,
     alive: Vec<u64>,
     live: usize,
@@ -212,8 +212,9 @@ impl Columns {
         let is_new = !self.is_alive(number);
         if !is_new {
             self.unlink(short, number);
-            self.note_change(cells.seq, cells.change);
         }
+        // Also of what is new: it may have come back from the cold, into a block of numbers that was given out long ago.
+        self.note_change(cells.seq, cells.change);
         if self.alive.len() <= number / 64 {
             self.alive.resize(number / 64 + 1, 0);
         }

@@ -166,7 +166,9 @@ pub enum MemoryError {
         known: Vec<String>,
     },
     /// The user has no right to this in a namespace.
-    #[error("the namespace {namespace} belongs to {owner}, who has not granted this; ask for a grant")]
+    #[error(
+        "the namespace {namespace} belongs to {owner}, who has not granted this; ask for a grant, or name a namespace of your own"
+    )]
     NoAccess {
         /// The namespace.
         namespace: Namespace,

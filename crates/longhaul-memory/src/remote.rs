@@ -44,6 +44,9 @@ pub(crate) struct Link {
     pub(crate) vectors: Arc<dyn RemoteVectors>,
     /// What this process calls itself when it takes work.
     holder: String,
+    /// Held by the one in this process that replicates: the holder's name does not keep two of them apart, and of two a
+    /// late batch would bring back what the other has taken out.
+    turn: tokio::sync::Mutex<()>,
     health: Mutex<Health>,
     /// Rung when a server is back or was connected.
     wake: Notify,
@@ -73,6 +76,7 @@ impl Memory {
         let link = Link {
             vectors,
             holder: self.shared.store.ambient().ids.body(),
+            turn: tokio::sync::Mutex::new(()),
             health: Mutex::new(health),
             wake: Notify::new(),
             known: Mutex::default(),

@@ -89,7 +89,7 @@ impl Cache {
             partition.catch_up(read, newest, || self.loaded(read, &partition, newest, last_seq))?;
             self.shrink(&partition);
         }
-        partition.learn_of_the_gone(read, last_change)?;
+        partition.learn_of_the_gone(read, newest, last_change)?;
         self.builder.wake(&partition);
         Ok(Current { partition, newest })
     }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ActionKind, ActionPolicy, classify, path::PathClass, redact, schema::ROW_VERSION};
 use crate::{
-    Edit, Memory, MemoryError, Namespace, NewMemory, Source,
+    Edit, Memory, MemoryError, Namespace, NewMemory, Source, TAG_ACTION, TAG_CACHE, TAG_TEMPORARY,
     access::{self, Right},
     user,
 };
@@ -350,6 +350,7 @@ impl Actions {
         let keeping = self.policy.keeping(action.kind, class, action.by, lately, at);
         let mut memory = NewMemory::new(COLLECTION, action.kind.kind(), action.by, said(action, here, summary));
         memory.meta = meta(action, class, here);
+        memory.tags = tags(class);
         memory.importance = keeping.importance;
         memory.pinned = keeping.pinned;
         memory.index = keeping.index;
@@ -427,6 +428,16 @@ fn said(action: &Action, times: u32, summary: &str) -> String {
     };
     let often = if times > 1 { format!(" ({times} times)") } else { String::new() };
     if summary.is_empty() { format!("{what}{often}") } else { format!("{what}{often}: {summary}") }
+}
+
+/// By these ranking knows what somebody did from what somebody wrote, and how little some files matter.
+fn tags(class: Option<PathClass>) -> Vec<String> {
+    let of_class = match class {
+        Some(PathClass::Temporary) => Some(TAG_TEMPORARY),
+        Some(PathClass::Cache) => Some(TAG_CACHE),
+        _ => None,
+    };
+    [Some(TAG_ACTION), of_class].into_iter().flatten().map(str::to_owned).collect()
 }
 
 fn meta(action: &Action, class: Option<PathClass>, times: u32) -> Map<String, Value> {

@@ -73,11 +73,16 @@ fn sweep(tx: &mut Tx<'_>, batch: &[(TenantId, MemoryId)]) -> Result<u64, StoreEr
             let sql = format!("SELECT 1 FROM {table} WHERE tenant_id = ?1 AND memory_id = ?2 AND expires_at <= ?3");
             tx.query_optional(&sql, &values![tenant, id, now], |_| Ok(())).map(|found| found.is_some())
         };
-        if still(tx, "memories")? {
+        let (hot, cold) = (still(tx, "memories")?, still(tx, "memory_cold")?);
+        if hot || cold {
+            user::forgotten(tx, tenant, id)?;
+            actions::forgotten(tx, tenant, id)?;
+        }
+        if hot {
             if let Some(found) = rows::find(tx, tenant, id)? {
                 gone += u64::from(rows::erase(tx, &found)?);
             }
-        } else if still(tx, "memory_cold")? {
+        } else if cold {
             gone += u64::from(erase_cold(tx, tenant, id)?);
         }
     }

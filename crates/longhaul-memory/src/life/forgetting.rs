@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_core::{MemoryId, Scope, TenantId, UserId};
+use longhaul_core::{MemoryId, Scope, UserId};
 use longhaul_store::{ReadTx, StoreError, Tx, Value, values};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Memory, MemoryError, Namespace, Query,
+    Memory, MemoryError, Namespace, Query, Tiers,
     access::{self, Right},
     actions,
     filter::Filter,
@@ -126,9 +126,10 @@ impl Memory {
             return Ok(receipt);
         }
         for batch in targets.ids.chunks(BATCH) {
-            let (tenant, batch) = (scope.tenant.clone(), batch.to_vec());
-            let erased = self.shared.store.write(move |tx| erase_batch(tx, &tenant, &batch)).await?;
+            let (scope, what, batch) = (scope.clone(), what.clone(), batch.to_vec());
+            let (erased, refused) = self.shared.store.write(move |tx| erase_batch(tx, &scope, &what, &batch)).await?;
             receipt.erased.add(erased);
+            receipt.refused += refused;
         }
         receipt.erased.user_entries += self.erase_user_memory(scope, what).await?;
         self.erase_derived(scope, &targets.namespaces, &mut receipt).await?;
@@ -172,11 +173,18 @@ impl Memory {
             }
         }
         // Also of what was hot: an object may still hold what came back from it a moment ago.
-        let tended = self.tend_cold().await?;
-        receipt.erased.segments_rewritten = tended.rewritten;
-        receipt.erased.objects_deleted = tended.deleted;
-        if let Some(why) = tended.stopped {
-            receipt.pending.push(format!("{} cold segments still hold erased rows: {why}", tended.pending.max(1)));
+        loop {
+            let tended = self.tend_cold().await?;
+            receipt.erased.segments_rewritten += tended.rewritten;
+            receipt.erased.objects_deleted += tended.deleted;
+            if let Some(why) = tended.stopped {
+                receipt.pending.push(format!("{} cold segments still hold erased rows: {why}", tended.pending.max(1)));
+                break;
+            }
+            // One round looks after a bounded number of them.
+            if tended.rewritten + tended.deleted == 0 {
+                break;
+            }
         }
         self.erase_remote(scope, namespaces, receipt).await
     }
@@ -228,17 +236,22 @@ impl Memory {
                 let Some(mut parts) = view.parts(read, &partitions, &query)? else { return Ok(None) };
                 parts.iter_mut().for_each(|part| part.allow(&filter));
                 let mut targets = Targets { notes: view.notes, ..Targets::default() };
-                for part in &parts {
+                let mut held = Vec::with_capacity(partitions.len());
+                for partition in &partitions {
+                    held.push(shared.columns.current(read, &partition.id, partition.last_change)?);
+                }
+                let hot: Vec<_> = held.iter().map(|held| held.columns()).collect();
+                let columns = hot.iter().map(|columns| &**columns).chain(parts.iter().map(|part| &part.loaded.columns));
+                filter.check_fields(&columns.collect::<Vec<_>>())?;
+                let parts = if query.tiers == Tiers::Hot { &[][..] } else { &parts[..] };
+                for part in parts {
                     let rows = part.allowed.iter().filter_map(|number| part.row(number));
                     targets.ids.extend(rows.filter_map(|row| row.memory_id.parse::<MemoryId>().ok()));
                     targets.namespaces.insert(part.namespace.clone());
                 }
-                for partition in &partitions {
-                    let held = shared.columns.current(read, &partition.id, partition.last_change)?;
-                    let columns = held.columns();
-                    filter.check_fields(&[&columns])?;
+                for (partition, columns) in partitions.iter().zip(&hot).filter(|_| query.tiers != Tiers::Cold) {
                     let sql = "SELECT memory_id FROM memories WHERE tenant_id = ?1 AND namespace = ?2 AND seq = ?3";
-                    for seq in filter.run(&columns).iter() {
+                    for seq in filter.run(columns).iter() {
                         let key = values![&scope.tenant, partition.id.namespace.as_str(), seq];
                         targets.ids.extend(read.query_optional(sql, &key, |row| row.get::<MemoryId>(0))?);
                     }
@@ -319,11 +332,14 @@ fn named(read: &ReadTx<'_>, scope: &Scope, what: &Forget) -> Result<Targets, Mem
         Forget::Ids(ids) => {
             for id in ids.iter().collect::<BTreeSet<_>>() {
                 let Some(place) = place_of(read, &scope.tenant, id)? else { continue };
-                // As if there were no such memory.
-                if access::may(read, scope, &place.namespace, Right::Write)? {
-                    targets.ids.push(id.clone());
-                    targets.namespaces.insert(place.namespace);
+                match access::open(read, scope, &place.namespace, Right::Write) {
+                    Ok(Some(_)) => {}
+                    // As if there were no such memory.
+                    Ok(None) | Err(MemoryError::NoAccess { .. }) => continue,
+                    Err(error) => return Err(error),
                 }
+                targets.ids.push(id.clone());
+                targets.namespaces.insert(place.namespace);
             }
             return Ok(targets);
         }
@@ -366,9 +382,17 @@ fn named(read: &ReadTx<'_>, scope: &Scope, what: &Forget) -> Result<Targets, Mem
     Ok(targets)
 }
 
-fn erase_batch(tx: &mut Tx<'_>, tenant: &TenantId, batch: &[MemoryId]) -> Result<Erased, StoreError> {
-    let mut erased = Erased::default();
+/// Erases what the user may erase at this moment; also tells how many that were which they may not, or not any more.
+fn erase_batch(tx: &mut Tx<'_>, scope: &Scope, what: &Forget, batch: &[MemoryId]) -> Result<(Erased, u64), StoreError> {
+    let (mut erased, mut refused) = (Erased::default(), 0);
+    let tenant = &scope.tenant;
+    let own = matches!(what, Forget::User(user) if *user == scope.user);
     for id in batch {
+        let Some(place) = place_of(tx, tenant, id)? else { continue };
+        if !own && !access::may(tx, scope, &place.namespace, Right::Write)? {
+            refused += 1;
+            continue;
+        }
         user::forgotten(tx, tenant, id)?;
         actions::forgotten(tx, tenant, id)?;
         let by_id = values![tenant, id];
@@ -394,5 +418,5 @@ fn erase_batch(tx: &mut Tx<'_>, tenant: &TenantId, batch: &[MemoryId]) -> Result
             erased.statistics += statistics;
         }
     }
-    Ok(erased)
+    Ok((erased, refused))
 }

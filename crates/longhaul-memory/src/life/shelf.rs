@@ -221,6 +221,17 @@ pub(crate) fn turn(tx: &mut Tx<'_>, id: &PartitionId, segment: &str, from: &str,
     Ok(changed == 1)
 }
 
+/// Makes sure that a leftover stays one: tells whether its object may be deleted.
+pub(crate) fn give_up(tx: &mut Tx<'_>, left: &Leftover) -> Result<bool, StoreError> {
+    turn(tx, &left.id, &left.segment, "writing", "gone")?;
+    let state: Option<String> = tx.query_optional(
+        "SELECT state FROM memory_segments WHERE tenant_id = ?1 AND namespace = ?2 AND segment = ?3",
+        &values![&left.id.tenant, left.id.namespace.as_str(), &left.segment],
+        |row| row.get(0),
+    )?;
+    Ok(state.as_deref() == Some("gone"))
+}
+
 /// Removes the row of a segment whose object has been deleted.
 pub(crate) fn drop_row(tx: &mut Tx<'_>, left: &Leftover) -> Result<(), StoreError> {
     tx.execute(

@@ -119,7 +119,10 @@ impl Memory {
         for shelved in to_rewrite {
             match self.rewrite(&cold, &shelved).await {
                 Ok(true) => tended.rewritten += 1,
-                Ok(false) => {}
+                Ok(false) => {
+                    tended.pending += 1;
+                    tended.stopped = Some("they changed meanwhile; it is tried again".to_owned());
+                }
                 Err(MemoryError::Cold(error)) => {
                     tended.pending += 1;
                     tended.stopped = Some(error.to_string());
@@ -133,6 +136,11 @@ impl Memory {
         let leftovers =
             self.shared.store.read(move |read| shelf::leftovers(read, now.0 - WRITER_MS_MAX, ROUND)).await?;
         for left in leftovers {
+            // A writer that was asleep may make it live at any moment, but not any more once this is committed.
+            let given_up = left.clone();
+            if !self.shared.store.write(move |tx| shelf::give_up(tx, &given_up)).await? {
+                continue;
+            }
             cold.drop_cached(&left.object);
             if let Err(error) = cold.objects.delete(&left.object).await {
                 tended.pending += 1;
@@ -180,6 +188,10 @@ fn retire(tx: &mut Tx<'_>, old: &Shelved) -> Result<bool, StoreError> {
 /// Lets the rows of one segment be those of another that holds them in the same order.
 fn replace(tx: &mut Tx<'_>, old: &Shelved, to: &str) -> Result<bool, StoreError> {
     access::next_change(tx, &old.id)?;
+    // Somebody else who looks after segments takes a new one, in which nothing is yet, for one that was left behind.
+    if shelf::find(tx, &old.id, to)?.is_none() {
+        return Ok(false);
+    }
     let current = shelf::find(tx, &old.id, &old.segment)?;
     if current.is_none_or(|current| current.removed != old.removed) {
         shelf::turn(tx, &old.id, to, "live", "gone")?;

@@ -89,6 +89,7 @@ impl Memory {
         done: &mut Replicated,
         progress: &mut (dyn FnMut(i64) + Send),
     ) -> Result<Came, MemoryError> {
+        let _turn = link.turn.lock().await;
         let (claimed, holder) = (key.clone(), link.holder.clone());
         let claim = move |tx: &mut Tx<'_>| claimed.claim(tx, &holder);
         let Some(mut state) = self.shared.store.write(claim).await? else { return Ok(Came::Busy) };

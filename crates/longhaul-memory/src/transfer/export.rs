@@ -1,9 +1,9 @@
 //! Writing memories out: namespace by namespace, in the order of writing, a page at a time.
 //!
 //! What is written while an export goes on may be in it or not; what was there before it and is not forgotten meanwhile
-//! is in it once. One exception: a cold memory that is used, and so comes back, at the very moment may be missing.
+//! is in it once.
 
-use std::io::Write;
+use std::{collections::HashSet, io::Write};
 
 use longhaul_core::{MemoryId, Scope};
 use longhaul_store::{ReadTx, values};
@@ -64,17 +64,19 @@ impl Memory {
         put(out, &header, &mut done)?;
         for namespace in namespaces {
             done.namespaces += 1;
-            let mut after = 0;
-            // Hot before cold: what cools down meanwhile is met there. What warms up in between may be missed.
-            for cold in [false, true, false] {
-                let mut place = (String::new(), -1);
+            let begun = self.last_change(scope, &namespace).await?;
+            let mut seen: HashSet<MemoryId> = HashSet::new();
+            // Hot, cold, and what has changed since once more: what cools down meanwhile is met in the cold, and what
+            // warms up comes back under its old number.
+            for (cold, changed_after) in [(false, -1), (true, -1), (false, begun)] {
+                let (mut after, mut place) = (0, (String::new(), -1));
                 loop {
                     let (page, more) = if cold {
                         self.export_cold(scope, &namespace, &mut place, options.with_vectors).await?
                     } else {
-                        self.export_hot(scope, &namespace, &mut after, options.with_vectors).await?
+                        self.export_hot(scope, &namespace, (&mut after, changed_after), options.with_vectors).await?
                     };
-                    for record in &page {
+                    for record in page.iter().filter(|record| seen.insert(record.id.clone())) {
                         put(out, record, &mut done)?;
                         done.memories += 1;
                         done.vectors += record.vectors.len() as u64;
@@ -88,6 +90,15 @@ impl Memory {
         }
         out.flush()?;
         Ok(done)
+    }
+
+    async fn last_change(&self, scope: &Scope, namespace: &Namespace) -> Result<i64, MemoryError> {
+        let (scope, namespace) = (scope.clone(), namespace.clone());
+        let last = move |read: &ReadTx<'_>| {
+            let partition = access::open(read, &scope, &namespace, Right::Read)?;
+            Ok::<_, MemoryError>(partition.map_or(0, |partition| partition.last_change))
+        };
+        self.shared.store.read(last).await
     }
 
     async fn exported_namespaces(&self, scope: &Scope, named: &[Namespace]) -> Result<Vec<Namespace>, MemoryError> {
@@ -147,12 +158,13 @@ impl Memory {
         Ok((page, more))
     }
 
-    /// The next hot memories of a namespace after a number, and whether there may be more.
+    /// The next hot memories of a namespace after a number, of those changed after a change, and whether there may be
+    /// more.
     async fn export_hot(
         &self,
         scope: &Scope,
         namespace: &Namespace,
-        after: &mut i64,
+        (after, changed_after): (&mut i64, i64),
         with_vectors: bool,
     ) -> Result<(Vec<Record>, bool), MemoryError> {
         let (scope, namespace, from) = (scope.clone(), namespace.clone(), *after);
@@ -163,9 +175,9 @@ impl Memory {
             }
             let sql = format!(
                 "SELECT {COLUMNS}, seq FROM memories WHERE tenant_id = ?1 AND namespace = ?2 AND seq > ?3
-                 AND (expires_at IS NULL OR expires_at > ?4) ORDER BY seq LIMIT {PAGE}"
+                 AND (expires_at IS NULL OR expires_at > ?4) AND +change_seq > ?5 ORDER BY seq LIMIT {PAGE}"
             );
-            let params = values![&scope.tenant, namespace.as_str(), from, read.now()];
+            let params = values![&scope.tenant, namespace.as_str(), from, read.now(), changed_after];
             let seq = COLUMNS.split(',').count();
             let items = read.query(&sql, &params, |row| Ok((row.get::<i64>(seq)?, rows::item(row)?)))?;
             let mut page = Vec::with_capacity(items.len());

@@ -366,7 +366,8 @@ pub(crate) fn forgotten(tx: &mut Tx<'_>, tenant: &TenantId, id: &MemoryId) -> Re
         let by = By { actor: Actor::System, thread: None, why: "its memory was forgotten".to_owned() };
         erase_entry(tx, &scope, entry, &by)?;
     }
-    Ok(())
+    // A proposal that became this memory says the same.
+    review::memory_erased(tx, tenant, id)
 }
 
 /// Erases everything of a user's memory but the switches, so that what was switched off stays off. Tells

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_core::{MemoryId, Scope, TimeMs};
+use longhaul_core::{MemoryId, Scope, TenantId, TimeMs};
 use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 use serde_json::json;
 
@@ -297,6 +297,11 @@ pub(crate) fn undo(
             Target::Memory(proposed) => proposed.rivals.as_slice(),
             Target::Add { .. } | Target::Replace { .. } | Target::Remove { .. } => &[],
         };
+        // Taken back is not forgotten: what was proposed stays in the list of proposals.
+        tx.execute(
+            "UPDATE memory_proposals SET memory_id = NULL WHERE tenant_id = ?1 AND user_id = ?2 AND proposal_id = ?3",
+            &values![&scope.tenant, &scope.user, &proposal.id.0],
+        )?;
         undo_memory(memory, tx, scope, written, rivals)?;
     } else if let Some(version) = proposal.version {
         undo_version(memory, tx, scope, &head, version, by)?;
@@ -443,6 +448,12 @@ pub(crate) fn thread_deleted(tx: &mut Tx<'_>, scope: &Scope, thread: &str) -> Re
             &key,
         )?;
     }
+    Ok(())
+}
+
+/// A memory is forgotten: so is the proposal that it was, as it holds the same text.
+pub(crate) fn memory_erased(tx: &mut Tx<'_>, tenant: &TenantId, id: &MemoryId) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM memory_proposals WHERE tenant_id = ?1 AND memory_id = ?2", &values![tenant, id])?;
     Ok(())
 }
 

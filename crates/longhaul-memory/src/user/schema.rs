@@ -72,6 +72,7 @@ CREATE TABLE memory_proposals (
 ) STRICT;
 CREATE INDEX memory_proposals_by_state ON memory_proposals (tenant_id, user_id, state, created_at);
 CREATE INDEX memory_proposals_by_target ON memory_proposals (tenant_id, user_id, target_key);
+CREATE INDEX memory_proposals_by_memory ON memory_proposals (tenant_id, memory_id) WHERE memory_id IS NOT NULL;
 
 CREATE TABLE memory_user_cursors (
     tenant_id TEXT    NOT NULL,

@@ -109,7 +109,8 @@ impl Partition {
     }
 
     /// Takes out what was erased up to this change, so that it does not get into the next file.
-    pub(super) fn learn_of_the_gone(&self, read: &ReadTx<'_>, last_change: i64) -> Result<(), StoreError> {
+    /// `newest` and `last_change` are those of the snapshot.
+    pub(super) fn learn_of_the_gone(&self, read: &ReadTx<'_>, newest: i64, last_change: i64) -> Result<(), StoreError> {
         let (known, must_learn) = {
             let state = self.state();
             (state.gone_to, state.must_learn)
@@ -124,6 +125,10 @@ impl Partition {
             |row| row.get(0),
         )?;
         let mut state = self.state_mut();
+        if state.read_to > newest {
+            // A newer snapshot has been read meanwhile, in which one of these may have come back; it asks for itself.
+            return Ok(());
+        }
         state.kill(&gone);
         state.gone_to = state.gone_to.max(last_change);
         state.must_learn = false;
@@ -236,7 +241,12 @@ impl Partition {
             let gone: Vec<i64> = candidates.iter().copied().filter(|seq| !cosines.contains_key(seq)).collect();
             // A row that this snapshot does not have may be newer than it; then it is not known to be gone.
             if is_of_this_snapshot && !gone.is_empty() {
-                self.state_mut().kill(&gone);
+                let mut state = self.state_mut();
+                // What was embedded anew meanwhile is not what was missing.
+                if state.read_to == newest {
+                    state.kill(&gone);
+                }
+                drop(state);
                 if cosines.len() < take {
                     continue;
                 }

@@ -2,7 +2,7 @@
 
 use longhaul_core::Scope;
 use longhaul_memory::{
-    Kind, MemoryError, Namespace, Query, Source,
+    Kind, MemoryError, Namespace, Query, Source, TAG_ACTION, TAG_CACHE,
     actions::{Action, ActionKind, ActionPolicy, Actions, Captured, PathClass},
     user::{Switches, UserError},
 };
@@ -250,4 +250,15 @@ async fn an_action_is_kept_with_what_did_it_or_not_at_all() {
     done.file(ActionKind::FileCreated, "mine.txt").await;
     let refused = done.actions.record(&stranger, &done.place, action).await;
     assert!(matches!(refused, Err(MemoryError::NoAccess { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn ranking_knows_what_a_user_did_and_how_little_a_cache_matters() {
+    let done = Done::new().await;
+    done.take(Action::new(ActionKind::FileChanged, "/home/a/thesis.tex", Source::User)).await;
+    done.take(Action::new(ActionKind::FileChanged, "/home/a/.cache/thesis.bin", Source::User)).await;
+    let query = Query { namespaces: vec![done.place.clone()], ..Query::new("thesis", 20) };
+    let list = done.ground.memory.list(&done.ground.scope, &query, None).await.unwrap();
+    let tags: Vec<Vec<&str>> = list.items.iter().map(|item| item.tags.iter().map(String::as_str).collect()).collect();
+    assert_eq!(tags, [vec![TAG_ACTION], vec![TAG_ACTION, TAG_CACHE]]);
 }

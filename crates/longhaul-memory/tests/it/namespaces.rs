@@ -110,7 +110,7 @@ async fn several_namespaces_are_searched_as_one_and_one_without_a_grant_refuses_
     let refused = place.memory.search(&bob, &query(&["notes", "third"], "cookies")).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "the namespace third belongs to user_ann, who has not granted this; ask for a grant"
+        "the namespace third belongs to user_ann, who has not granted this; ask for a grant, or name a namespace of your own"
     );
 }
 

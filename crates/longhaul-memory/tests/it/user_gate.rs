@@ -59,7 +59,7 @@ async fn what_goes_where_others_read_is_decided_by_its_owner() {
     ));
     let grantee = longhaul_memory::Grantee::User(member.user.clone());
     ground.memory.grant(&owner, &shared(), &grantee, true).await.unwrap();
-    let proposed = ground.user.submit(&member, note("we deploy on Fridays"), By::agent("y", None)).await.unwrap();
+    let proposed = ground.user.submit(&member, note("we deploy with cranes"), By::agent("y", None)).await.unwrap();
     let Submitted::Proposed(proposal) = proposed else { panic!("{proposed:?}") };
     assert!(ground.user.proposals(&member, None).await.unwrap().is_empty());
     let refused = ground.user.submit(&stranger, note("z"), By::agent("z", None)).await;
@@ -67,7 +67,7 @@ async fn what_goes_where_others_read_is_decided_by_its_owner() {
     let by = By::person(&owner.user);
     assert!(ground.user.review(&member, &proposal.id, Decision::Accept, by.clone()).await.is_err());
     ground.user.review(&owner, &proposal.id, Decision::Accept, by).await.unwrap();
-    let query = Query { namespaces: vec![shared()], ..Query::new("Fridays", 5) };
+    let query = Query { namespaces: vec![shared()], ..Query::new("cranes", 5) };
     assert_eq!(ground.memory.search(&member, &query).await.unwrap().hits.len(), 1);
 }
 

@@ -265,6 +265,9 @@ impl Desk {
         let id = args::memory_id(&given.id)?;
         let was = self.memories.get(&id).await.map_err(told)?;
         self.refuse_lasting(&was)?;
+        if given.content.is_some() {
+            refuse_words_of_others(&was)?;
+        }
         let correcting = Correcting {
             text: given.content,
             tags: given.add_tags,
@@ -304,6 +307,19 @@ impl Desk {
         }
         Ok(())
     }
+}
+
+/// A memory keeps its label when it is edited, so an agent's words may not come to stand under a user's, nor in a fact or
+/// preference that somebody has reviewed.
+fn refuse_words_of_others(item: &longhaul_memory::Item) -> Result<(), String> {
+    if matches!(item.source, Source::User | Source::Harness) {
+        let (id, source) = (&item.id, item.source);
+        return Err(format!("{id} holds words of the {source}, which stay as they are; add a memory that corrects it"));
+    }
+    if matches!(item.kind, Kind::Fact | Kind::Preference) {
+        return Err(format!("{} is a lasting {}, which needs a review; add the new one instead", item.id, item.kind));
+    }
+    Ok(())
 }
 
 /// An error for a model: what it says, in the words of tools instead of those of the command line.

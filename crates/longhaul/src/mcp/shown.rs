@@ -83,7 +83,10 @@ pub(super) fn rounded(score: f32) -> f64 {
 
 fn quoted(text: &str, whole: bool, rest: &str) -> String {
     let (text, cut) = if whole { (text.to_owned(), false) } else { clipped(text, SHOWN_CHARS_MAX) };
-    let mut lines: Vec<String> = text.lines().map(|line| format!("   > {line}")).collect();
+    // Whatever a reader may take for the end of a line ends one.
+    let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
+    let text = text.replace("\r\n", "\n");
+    let mut lines: Vec<String> = text.trim_end_matches('\n').split(ends).map(|line| format!("   > {line}")).collect();
     if cut {
         lines.push(format!("   … {rest}"));
     }

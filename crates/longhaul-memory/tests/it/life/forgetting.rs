@@ -164,3 +164,47 @@ async fn erased_facts_are_gone_from_history_and_statistics() {
     let history = world.memory.history(&world.scope, &Default::default(), "user", "pet").await.expect("it runs");
     assert_eq!(history, []);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_for_one_tier_erases_in_that_tier_only() {
+    let world = World::new().await;
+    world.add(note("mine and cold")).await;
+    world.cool().await;
+    world.add(note("mine and hot")).await;
+    let cold = Query { tiers: longhaul_memory::Tiers::Cold, ..Query::default() };
+    let receipt = world.memory.erase(&world.scope, &Forget::Matching(Box::new(cold)), false).await;
+    assert_eq!(receipt.expect("it erases").memories, 1);
+    assert_eq!(world.found("mine").await, ["mine and hot"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_erased_by_id_from_what_is_read_only() {
+    let world = World::new().await;
+    let id = world.add(note("written in stone")).await;
+    let (memory, scope) = (world.memory.clone(), world.scope.clone());
+    let freeze = move |tx: &mut longhaul_store::Tx<'_>| memory.freeze(tx, &scope, &Default::default(), true);
+    world.store.write(freeze).await.expect("it freezes");
+    let refused = world.memory.erase(&world.scope, &Forget::Ids(vec![id]), false).await;
+    assert!(matches!(refused, Err(MemoryError::Frozen { .. })), "{refused:?}");
+    assert_eq!(world.found("stone").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fact_that_was_proposed_leaves_no_byte_either() {
+    use longhaul_memory::{
+        Kind, Source,
+        user::{By, Decision, Submitted},
+    };
+    let world = World::new().await;
+    let user = UserMemory::new(world.memory.clone());
+    let fact = NewMemory::new("agent", Kind::Fact, Source::Agent, format!("the code is {SECRET}"));
+    let submitted = user.submit(&world.scope, fact, By::agent("a", None)).await.expect("it is filed");
+    let Submitted::Proposed(proposal) = submitted else { panic!("{submitted:?}") };
+    let person = By::person(&world.scope.user);
+    let decided = user.review(&world.scope, &proposal.id, Decision::Accept, person).await.expect("it is accepted");
+    let id = decided.memory.expect("it is written");
+    world.memory.erase(&world.scope, &Forget::Ids(vec![id]), false).await.expect("it erases");
+    assert_eq!(world.count("memory_proposals").await, 0);
+    assert!(world.memory.compact().await.expect("it compacts").is_complete);
+    assert_eq!(files_with(world.home.path(), SECRET.as_bytes()), Vec::<PathBuf>::new());
+}

@@ -325,3 +325,54 @@ async fn lists_figures_and_exports_know_both_tiers() {
     assert_eq!((done.memories, done.vectors), (9, 9));
     assert_eq!(String::from_utf8_lossy(&out).matches("cold number").count(), 7);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_back_is_found_by_words_that_many_have() {
+    let world = World::new().await;
+    // So many that the frequent word's postings are kept in memory.
+    let mut all: Vec<NewMemory> = (0..2_400)
+        .map(|n| NewMemory { index: longhaul_memory::Index::Words, pinned: n > 0, ..note(&format!("boat number {n}")) })
+        .collect();
+    all[0].tags = vec!["first".to_owned()];
+    let ids = world.memory.insert_many(&world.scope, all).await.expect("they are written");
+    let first = Query { tags: vec!["first".to_owned()], ..Query::new("boat", 5) };
+    assert_eq!(world.cool().await, 1);
+    assert_eq!(world.search(&first).await.hits[0].item.tier, Tier::Cold);
+    world.get(&ids[0]).await.expect("it is there");
+    assert_eq!(world.memory.warm_wanted().await.expect("it comes back"), 1);
+    let hits = world.search(&first).await.hits;
+    assert_eq!(hits.len(), 1);
+    assert_eq!(hits[0].item.tier, Tier::Hot);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_who_look_after_the_same_segments_lose_nothing() {
+    let world = World::new().await;
+    let mut kept = Vec::new();
+    for round in 0..6 {
+        let texts: Vec<String> = (0..6).map(|n| format!("number {n} of round {round}")).collect();
+        let ids = world.remember(&texts.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        world.cool().await;
+        let (memory, scope, gone) = (world.memory.clone(), world.scope.clone(), ids[0].clone());
+        kept.extend(ids.into_iter().skip(1));
+        let forget = move |tx: &mut longhaul_store::Tx<'_>| memory.forget(tx, &scope, &gone);
+        assert!(world.store.write(forget).await.expect("it is forgotten"));
+        let tending: Vec<_> = (0..4)
+            .map(|_| {
+                let memory = world.another_handle();
+                tokio::spawn(async move {
+                    for _ in 0..4 {
+                        memory.tend_cold().await.expect("segments are looked after");
+                    }
+                })
+            })
+            .collect();
+        for one in tending {
+            one.await.expect("it ends");
+        }
+        let memory = world.another_handle();
+        for id in &kept {
+            assert!(memory.get(&world.scope, id).await.expect("it can be read").is_some(), "{id} after {round}");
+        }
+    }
+}
