@@ -33,11 +33,12 @@ fn decoded(bytes: &[u8], named: Option<&'static Encoding>) -> Result<String, Ref
     if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
         return with(encoding, &bytes[mark..]);
     }
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return checked(text.to_owned(), 0);
-    }
+    // Before UTF-8, as ASCII in UTF-16 is UTF-8 with zero bytes.
     if let Some(encoding) = utf16_without_mark(bytes) {
         return with(encoding, bytes);
+    }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return checked(text.to_owned(), 0);
     }
     if bytes[..bytes.len().min(SAMPLE_BYTES)].contains(&0) {
         return Err(Refusal::Binary { problem: "it has zero bytes" });
