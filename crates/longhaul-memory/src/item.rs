@@ -232,6 +232,13 @@ impl NewMemory {
     /// # Errors
     /// [`MemoryError::Empty`], [`MemoryError::TooLong`], [`MemoryError::MetaTooLong`], [`MemoryError::Field`].
     pub fn prepare(self) -> Result<Prepared, MemoryError> {
+        let mut prepared = self.checked()?;
+        prepared.count_terms();
+        Ok(prepared)
+    }
+
+    /// Checks it, and leaves taking the search terms for [`Prepared::count_terms`].
+    pub(crate) fn checked(self) -> Result<Prepared, MemoryError> {
         check_content(&self.content)?;
         let meta = printed_meta(&self.meta)?;
         check_importance(self.importance)?;
@@ -247,8 +254,7 @@ impl NewMemory {
                 return Err(field("valid_to", "not after valid_from", "a moment after valid_from, or none"));
             }
         }
-        let (terms, length) = if self.index.has_words() { counted(&self.content) } else { Default::default() };
-        Ok(Prepared { memory: self, meta, tags, terms, length })
+        Ok(Prepared { memory: self, meta, tags, terms: BTreeMap::new(), length: 0 })
     }
 }
 
@@ -327,6 +333,13 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Takes the search terms from the text.
+    pub(crate) fn count_terms(&mut self) {
+        if self.memory.index.has_words() {
+            (self.terms, self.length) = counted(&self.memory.content);
+        }
+    }
+
     /// The memory that was checked.
     #[must_use]
     pub fn memory(&self) -> &NewMemory {

@@ -9,7 +9,7 @@ mod recent;
 
 use std::collections::BTreeMap;
 
-use longhaul_store::{ReadTx, StoreError, Tx, values};
+use longhaul_store::{ReadTx, StoreError, Tx, Value, values};
 
 use crate::{
     Prepared,
@@ -39,30 +39,52 @@ pub(crate) fn add(tx: &mut Tx<'_>, id: &PartitionId, first: i64, batch: &[&Prepa
             posting.encode(added.entry((term, seq / BLOCK)).or_default());
         }
     }
-    for ((term, block), postings) in added {
-        append(tx, id, term, block, postings)?;
+    append_all(tx, id, added.into_iter().map(|((term, block), postings)| (term, block, postings)).collect())
+}
+
+/// Appends to many blocks, in their order. A statement for several costs little more than one for one.
+fn append_all(tx: &mut Tx<'_>, id: &PartitionId, mut blocks: Vec<(&str, i64, Vec<u8>)>) -> Result<(), StoreError> {
+    for at_once in [32, 8, 1] {
+        let groups = blocks.len() / at_once;
+        if groups == 0 {
+            continue;
+        }
+        let sql = append_sql(at_once);
+        let rest = blocks.split_off(groups * at_once);
+        let mut appended = std::mem::replace(&mut blocks, rest).into_iter();
+        for _ in 0..groups {
+            let mut params: Vec<Value> = Vec::with_capacity(2 + 3 * at_once);
+            params.extend([Value::from(&id.tenant), Value::from(id.namespace.as_str())]);
+            for (term, block, postings) in appended.by_ref().take(at_once) {
+                params.extend([Value::from(term), Value::from(block), Value::from(postings)]);
+            }
+            tx.execute(&sql, &params)?;
+        }
     }
     Ok(())
 }
 
-fn append(tx: &mut Tx<'_>, id: &PartitionId, term: &str, block: i64, postings: Vec<u8>) -> Result<(), StoreError> {
-    tx.execute(
-        "INSERT INTO memory_postings (tenant_id, namespace, term, block, postings) VALUES (?1, ?2, ?3, ?4, ?5)
+/// Appends to so many blocks, which all must be different: `?1` and `?2` are the partition, then three for each block.
+fn append_sql(blocks: usize) -> String {
+    let row = |block: usize| format!("(?1, ?2, ?{}, ?{}, ?{})", 3 * block + 3, 3 * block + 4, 3 * block + 5);
+    format!(
+        "INSERT INTO memory_postings (tenant_id, namespace, term, block, postings) VALUES {}
          ON CONFLICT (tenant_id, namespace, term, block)
          DO UPDATE SET postings = CAST(memory_postings.postings || excluded.postings AS BLOB)",
-        &values![&id.tenant, id.namespace.as_str(), term, block, postings],
-    )?;
-    Ok(())
+        (0..blocks).map(row).collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// Adds the postings of one memory's new text, and counts its terms.
 pub(crate) fn add_text(tx: &mut Tx<'_>, id: &PartitionId, seq: i64, content: &str) -> Result<(), StoreError> {
     let (terms, length) = counted(content);
+    let mut added = Vec::with_capacity(terms.len());
     for (term, count) in &terms {
         let mut posting = Vec::with_capacity(8);
         Posting { offset: (seq % BLOCK) as u32, count: *count, length }.encode(&mut posting);
-        append(tx, id, term, seq / BLOCK, posting)?;
+        added.push((term.as_str(), seq / BLOCK, posting));
     }
+    append_all(tx, id, added)?;
     count_terms(tx, id, i64::from(length))
 }
 
@@ -225,9 +247,8 @@ pub(crate) fn rebuild(tx: &mut Tx<'_>, id: &PartitionId) -> Result<u64, StoreErr
                 posting.encode(added.entry((term, seq / BLOCK)).or_default());
             }
         }
-        for ((term, block), postings) in added {
-            append(tx, id, &term, block, postings)?;
-        }
+        let added = added.iter_mut().map(|((term, block), postings)| (term.as_str(), *block, std::mem::take(postings)));
+        append_all(tx, id, added.collect())?;
     }
     tx.execute(
         "UPDATE memory_partitions SET analyser = ?3, documents = ?4, terms = ?5

@@ -9,7 +9,7 @@ use std::{
 };
 
 use longhaul_core::{MemoryId, Scope};
-use longhaul_store::{Place, ReadTx, Store, Tx, values};
+use longhaul_store::{Place, ReadTx, Store, StoreError, Tx, values};
 use tokio::sync::Notify;
 
 use crate::{
@@ -35,8 +35,9 @@ const VECTOR_BYTES_MAX: usize = 128 * 1024 * 1024;
 const COLUMN_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// RAM for postings of frequent terms.
 const POSTING_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Memories written by one transaction of [`Memory::insert_many`]: ten blocks of postings, so that most are written once.
-const BATCH: usize = 2_560;
+/// Memories written by one transaction of [`Memory::insert_many`]: whole blocks of postings, so that most are written
+/// once; and the more of them, the fewer times a page of the index is written.
+const BATCH: usize = 5_120;
 
 /// Long-term memory over a store. Cheap to clone.
 #[derive(Clone)]
@@ -217,15 +218,22 @@ impl Memory {
     /// As [`Memory::insert`]. Nothing is written when one is refused by its check; after an error of the store, whole
     /// transactions before it stay.
     pub async fn insert_many(&self, scope: &Scope, memories: Vec<NewMemory>) -> Result<Vec<MemoryId>, MemoryError> {
-        let mut prepared: Vec<Prepared> = memories.into_iter().map(NewMemory::prepare).collect::<Result<_, _>>()?;
-        prepared.iter().try_for_each(|prepared| self.given_vector(prepared).map(drop))?;
-        let mut ids = Vec::with_capacity(prepared.len());
-        while !prepared.is_empty() {
-            let rest = prepared.split_off(prepared.len().min(BATCH));
-            let batch = std::mem::replace(&mut prepared, rest);
+        let mut waiting: Vec<Prepared> = memories.into_iter().map(NewMemory::checked).collect::<Result<_, _>>()?;
+        waiting.iter().try_for_each(|checked| self.given_vector(checked).map(drop))?;
+        let mut next = || {
+            let rest = waiting.split_off(waiting.len().min(BATCH));
+            counted(std::mem::replace(&mut waiting, rest))
+        };
+        let (mut ids, mut batch) = (Vec::new(), next().await?);
+        while !batch.is_empty() {
+            // The next batch's words are taken from its texts while this one is written.
+            let beside = next();
             let (handle, scope) = (self.clone(), scope.clone());
             let written = self.shared.store.write(move |tx| handle.insert_all(tx, &scope, &batch));
-            ids.extend(written.await?);
+            // In this order: writing may take this thread.
+            let (following, written) = tokio::join!(beside, written);
+            ids.extend(written?);
+            batch = following?;
         }
         Ok(ids)
     }
@@ -294,6 +302,27 @@ impl Shared {
         self.words.drop_partition(id);
         self.vectors.purge(id)
     }
+}
+
+/// Takes the search terms from the texts of a batch; where there are many, in two threads beside the caller's.
+async fn counted(mut batch: Vec<Prepared>) -> Result<Vec<Prepared>, StoreError> {
+    const FEW: usize = 32;
+    if batch.len() <= FEW {
+        batch.iter_mut().for_each(Prepared::count_terms);
+        return Ok(batch);
+    }
+    let half = batch.split_off(batch.len() / 2);
+    let parts = [batch, half].map(|mut part| {
+        tokio::task::spawn_blocking(move || {
+            part.iter_mut().for_each(Prepared::count_terms);
+            part
+        })
+    });
+    let mut all = Vec::new();
+    for part in parts {
+        all.extend(part.await.map_err(|error| StoreError::Panicked { message: error.to_string() })?);
+    }
+    Ok(all)
 }
 
 /// Where this machine keeps what is derived from the store's rows; nowhere for a store that outlives nothing.

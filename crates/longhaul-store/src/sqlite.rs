@@ -182,10 +182,18 @@ impl Sqlite {
     }
 }
 
+/// Pages of the writer that stay in memory, in KiB: a large transaction that has no room writes its pages more than once.
+const WRITER_CACHE_KIB: u32 = 16 * 1024;
+/// Pages in the log from which a commit also moves them into the database: 32 MiB. The commit that has to do so takes as
+/// long as many others, so it should be rare.
+const LOG_PAGES: u32 = 8_000;
+
 fn opened(settings: &StoreSettings, context: &Context, sets: &[Migrations]) -> Result<Connection, StoreError> {
     let mut connection = connect(&context.path, settings)?;
     let path = &context.path;
     migrations::apply(&mut connection, path, sets, context.ambient.clock.now().0)?;
+    pragma(&connection, path, &format!("PRAGMA cache_size = -{WRITER_CACHE_KIB}"))?;
+    pragma(&connection, path, &format!("PRAGMA wal_autocheckpoint = {LOG_PAGES}"))?;
     // From now on the writer does the waiting.
     connection.busy_timeout(Duration::ZERO).map_err(|error| from_sqlite(path, "busy_timeout", error))?;
     Ok(connection)

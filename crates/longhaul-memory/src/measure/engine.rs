@@ -83,6 +83,9 @@ impl Embedder for Given {
     }
 }
 
+/// Memories given to one call while loading.
+const LOADED: usize = 10_240;
+
 /// What kind of search is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum By {
@@ -176,8 +179,8 @@ impl Bench {
 
     async fn load(&self) -> Result<(), MemoryError> {
         let count = self.settings.vectors.len();
-        for from in (0..count).step_by(5_000) {
-            let batch = (from..count.min(from + 5_000)).map(|number| self.new_memory(number)).collect();
+        for from in (0..count).step_by(LOADED) {
+            let batch = (from..count.min(from + LOADED)).map(|number| self.new_memory(number)).collect();
             self.memory.insert_many(&self.scope, batch).await?;
         }
         Ok(())

@@ -10,6 +10,7 @@ use std::{
     sync::{
         Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering},
+        mpsc,
     },
 };
 
@@ -31,6 +32,8 @@ use super::{
 const LOOK_UP_MAX: usize = 32_000;
 /// Rows turned into codes between two takings of the lock.
 const PAGE: usize = 512;
+/// From so many new rows on they are turned into codes beside the reading.
+const BESIDE_MIN: i64 = 4096;
 /// Candidates beyond those asked for, since bytes may put neighbours in another order; fewer where many are asked for.
 const SPARE: usize = 16;
 /// Vectors read by one statement.
@@ -155,7 +158,28 @@ impl Partition {
         if known >= newest {
             return Ok(());
         }
-        let mut page: Vec<(i64, Code)> = Vec::new();
+        if newest - known < BESIDE_MIN {
+            return self.read_rows(read, known, newest, |page, read_to| self.take_in(page, read_to));
+        }
+        // Reading takes as long as turning into codes: each has a thread of its own.
+        std::thread::scope(|scope| {
+            let (pages, waiting) = mpsc::sync_channel::<(Vec<(i64, Vec<f32>)>, i64)>(2);
+            scope.spawn(move || waiting.into_iter().for_each(|(page, read_to)| self.take_in(page, read_to)));
+            // Nobody takes pages any more only if that thread has panicked, which the end of the scope makes known.
+            self.read_rows(read, known, newest, |page, read_to| drop(pages.send((page, read_to))))
+        })
+    }
+
+    /// Gives the vectors of the rows after `known` up to `newest` to `each`, in pages, with the number up to which these
+    /// are all.
+    fn read_rows(
+        &self,
+        read: &ReadTx<'_>,
+        known: i64,
+        newest: i64,
+        each: impl Fn(Vec<(i64, Vec<f32>)>, i64),
+    ) -> Result<(), StoreError> {
+        let mut page = Vec::new();
         read.for_each(
             "SELECT seq, vector, vector_seq FROM memory_vectors
              WHERE tenant_id = ?1 AND namespace = ?2 AND embedder = ?3 AND vector_seq > ?4 AND vector_seq <= ?5
@@ -164,17 +188,22 @@ impl Partition {
             |row| {
                 let seq = row.get(0)?;
                 match decoded(row.bytes(1)?, self.rotation.dimensions()) {
-                    Some(vector) => page.push((seq, self.rotation.code(&vector))),
+                    Some(vector) => page.push((seq, vector)),
                     None => tracing::warn!(seq, "a stored vector is damaged and was left out"),
                 }
                 if page.len() == PAGE {
-                    self.state_mut().append(&mut page, row.get(2)?);
+                    each(std::mem::take(&mut page), row.get(2)?);
                 }
                 Ok(true)
             },
         )?;
-        self.state_mut().append(&mut page, newest);
+        each(page, newest);
         Ok(())
+    }
+
+    fn take_in(&self, page: Vec<(i64, Vec<f32>)>, read_to: i64) {
+        let mut codes = page.into_iter().map(|(seq, vector)| (seq, self.rotation.code(&vector))).collect();
+        self.state_mut().append(&mut codes, read_to);
     }
 
     /// Whether a loaded state fits the rows: no row is new among those it covers, and a sample has the same vectors.

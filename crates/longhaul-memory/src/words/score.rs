@@ -16,7 +16,7 @@ const REACH: Reach = Reach { before: &[0.8, 0.5, 0.3, 0.2], after: &[0.5, 0.4, 0
 /// A term in more than this part of the memories is in nearly every window and tells no window from another.
 const COMMON: f32 = 0.25;
 /// Memories whose windows, and whose neighbours' windows, are looked at where more match: the best alone.
-const SEEDS_MAX: usize = 2048;
+const SEEDS_MAX: usize = 1024;
 /// A part of a date that more than this part of the memories have is not looked at.
 const DATED_MAX: f32 = 0.5;
 /// Below so many memories no term counts as common: parts of a handful say little.
@@ -138,6 +138,9 @@ impl<'a, T: Threads> Work<'a, T> {
     }
 
     fn add_own(&mut self, corpus: &Corpus<'a, T>, term: &Term) -> Seen {
+        if term.date.is_none() {
+            return self.add_postings(corpus, term);
+        }
         for posting in &term.postings {
             self.note_own(corpus, posting.seq, posting.count as f32);
         }
@@ -156,6 +159,24 @@ impl<'a, T: Threads> Work<'a, T> {
             self.count[place] = 0.0;
         }
         Seen { containing, dated }
+    }
+
+    /// Of a term that names no date: each of its memories is there once, so nothing has to be summed up first.
+    fn add_postings(&mut self, corpus: &Corpus<'a, T>, term: &Term) -> Seen {
+        let containing = term.postings.len();
+        let rarity = rarity(containing as f32, corpus.documents.max(1) as f32);
+        self.scores.own_bound += rarity * (K1 + 1.0);
+        for posting in &term.postings {
+            let place = posting.seq as usize;
+            let (Some(own), true) = (self.scores.own.get_mut(place), corpus.allowed.has(i64::from(posting.seq))) else {
+                continue;
+            };
+            if *own == 0.0 {
+                self.scores.found.push(posting.seq);
+            }
+            *own += rarity * saturated(posting.count as f32, or_mean(self.length[place]));
+        }
+        Seen { containing, dated: Vec::new() }
     }
 
     fn note_own(&mut self, corpus: &Corpus<'a, T>, seq: u32, count: f32) {
