@@ -28,6 +28,9 @@ const SEEN_PART: usize = 2;
 /// 0.4 % of recall in tight clusters.
 const DEVIATIONS: f32 = 2.5;
 
+/// Sums kept side by side where a vector is summed up.
+const SUMS: usize = 16;
+
 /// A vector's place in the index, computed without a lock.
 #[derive(Debug)]
 pub(super) struct Sketch {
@@ -183,17 +186,27 @@ impl Sketch {
     pub(super) fn in_list(centres: &Centres, list: u32, bytes: &[i8], scale: f32) -> Self {
         let (centre, centre_scale, _) = centres.centre(list as usize);
         let mut words = vec![0_u64; bytes.len() / 64];
-        let (mut square, mut total, mut along, mut signed) = (0.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
-        for (index, (byte, of)) in bytes.iter().zip(centre).enumerate() {
-            let of = f32::from(*of) * centre_scale;
-            let rest = f32::from(*byte) * scale - of;
-            let is_positive = rest >= 0.0;
-            words[index / 64] |= u64::from(is_positive) << (index % 64);
-            square += rest * rest;
-            total += rest.abs();
-            along += of * rest;
-            signed += if is_positive { of } else { -of };
+        // Sums of their own for each lane, so that the compiler makes vector instructions of it.
+        let (mut squares, mut totals) = ([0.0_f32; SUMS], [0.0_f32; SUMS]);
+        let (mut alongs, mut signs) = ([0.0_f32; SUMS], [0.0_f32; SUMS]);
+        for (word, (bytes, centre)) in words.iter_mut().zip(bytes.chunks_exact(64).zip(centre.chunks_exact(64))) {
+            let mut rests = [0.0_f32; 64];
+            for start in (0..64).step_by(SUMS) {
+                for lane in 0..SUMS {
+                    let of = f32::from(centre[start + lane]) * centre_scale;
+                    let rest = f32::from(bytes[start + lane]) * scale - of;
+                    rests[start + lane] = rest;
+                    squares[lane] += rest * rest;
+                    totals[lane] += rest.abs();
+                    alongs[lane] += of * rest;
+                    signs[lane] += if rest >= 0.0 { of } else { -of };
+                }
+            }
+            for (bit, rest) in rests.iter().enumerate() {
+                *word |= u64::from(*rest >= 0.0) << bit;
+            }
         }
+        let [square, total, along, signed] = [squares, totals, alongs, signs].map(|sums| sums.iter().sum::<f32>());
         let factor = if total > 0.0 { square / total } else { 0.0 };
         // Cosine of the angle between the rest and its signs, from 0 to 1.
         let width = bytes.len() as f32;
