@@ -3,8 +3,8 @@
 use std::{fmt, process::ExitCode};
 
 use longhaul::{
-    ErrorKind, LonghaulError, MemoriesError, OperateError, knowledge::KnowledgeError, memory::MemoryError, settings::SettingsError,
-    tools::mcp::McpError,
+    ErrorKind, LonghaulError, MemoriesError, OperateError, knowledge::KnowledgeError, memory::MemoryError,
+    settings::SettingsError, tools::mcp::McpError,
 };
 
 /// An exit code.

@@ -18,7 +18,8 @@ fn an_unknown_key_names_its_line_and_the_nearest() {
 #[test]
 fn a_machine_reads_the_same_refusal_as_an_object() {
     let account = Account::new();
-    let output = account.command(&["doctor", "--json"]).env("MILVUS_URI", "http://root:secret@milvus:19530").output().unwrap();
+    let output =
+        account.command(&["doctor", "--json"]).env("MILVUS_URI", "http://root:secret@milvus:19530").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(object["error"]["exit"], 2);
