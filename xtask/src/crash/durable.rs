@@ -24,9 +24,11 @@ use serde_json::{Value, json};
 use super::{
     SplitMix,
     durable_judge::{Counts, judge},
+    stores::{Plan, parse},
 };
 
-const STORES: [&str; 2] = ["sqlite", "postgres"];
+/// Kills on each store when nobody says how many.
+const KILLS: u64 = 1000;
 const LANES: [&str; 2] = ["0,1,2", "3,4,5"];
 /// The undisturbed thread's.
 const CALM_LANE: &str = "9";
@@ -39,31 +41,9 @@ const LIFE: Duration = Duration::from_millis(300);
 /// In every so many lives of a slot, the PostgreSQL server dies as well.
 const SERVER_DIES_EVERY: u64 = 30;
 
-struct Plan {
-    stores: Vec<&'static str>,
-    kills: u64,
-    seed: u64,
-}
-
-fn parse(args: &[&str]) -> anyhow::Result<Plan> {
-    let mut plan = Plan { stores: STORES.to_vec(), kills: 1000, seed: 1 };
-    let mut rest = args.iter();
-    while let Some(flag) = rest.next() {
-        let value = rest.next().with_context(|| format!("{flag} needs a value"))?;
-        let number = || value.parse().with_context(|| format!("{flag} {value}: not a number"));
-        match (*flag, *value) {
-            ("--store", name) if STORES.contains(&name) => plan.stores.retain(|store| *store == name),
-            ("--kills", _) => plan.kills = number()?,
-            ("--seed", _) => plan.seed = number()?,
-            _ => bail!("unknown: {flag} {value}; there are --store sqlite|postgres, --kills, --seed"),
-        }
-    }
-    Ok(plan)
-}
-
 /// Runs the suite; true if nothing was lost, done twice or unlisted. The last line is an object with all counts.
 pub(super) fn run(args: &[&str], root: &Path) -> anyhow::Result<bool> {
-    let plan = parse(args)?;
+    let plan = parse(args, KILLS)?;
     let program = super::example(root, "crash_subject")?;
     let (mut stores, mut failed) = (Vec::new(), 0);
     for store in &plan.stores {

@@ -16,9 +16,13 @@ use std::{
 use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
-use super::SplitMix;
+use super::{
+    SplitMix,
+    stores::{Plan, parse},
+};
 
-const STORES: [&str; 2] = ["sqlite", "postgres"];
+/// Kills on each store when nobody says how many.
+const KILLS: u64 = 100;
 const LANES: [&str; 2] = ["0,1", "2,3"];
 /// A process that is not ready by then hangs.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
@@ -27,31 +31,9 @@ const LIFE_MS: u64 = 400;
 /// Kills between two judgements.
 const ROUND: u64 = 25;
 
-struct Plan {
-    stores: Vec<&'static str>,
-    kills: u64,
-    seed: u64,
-}
-
-fn parse(args: &[&str]) -> anyhow::Result<Plan> {
-    let mut plan = Plan { stores: STORES.to_vec(), kills: 100, seed: 1 };
-    let mut rest = args.iter();
-    while let Some(flag) = rest.next() {
-        let value = rest.next().with_context(|| format!("{flag} needs a value"))?;
-        let number = || value.parse().with_context(|| format!("{flag} {value}: not a number"));
-        match (*flag, *value) {
-            ("--store", name) if STORES.contains(&name) => plan.stores.retain(|store| *store == name),
-            ("--kills", _) => plan.kills = number()?,
-            ("--seed", _) => plan.seed = number()?,
-            _ => bail!("unknown: {flag} {value}; there are --store sqlite|postgres, --kills, --seed"),
-        }
-    }
-    Ok(plan)
-}
-
 /// Runs the suite; true if nothing was lost and nothing drifted. The last line is an object with all counts.
 pub(super) fn run(args: &[&str], root: &Path) -> anyhow::Result<bool> {
-    let plan = parse(args)?;
+    let plan = parse(args, KILLS)?;
     let program = super::example(root, "memory_crash_subject")?;
     let (mut stores, mut failed) = (Vec::new(), 0);
     for store in &plan.stores {

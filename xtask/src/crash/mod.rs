@@ -9,6 +9,7 @@ mod durable;
 mod durable_judge;
 mod ledger;
 mod memory;
+mod stores;
 mod subject;
 
 use std::{
