@@ -5,7 +5,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use longhaul_memory::measure::{self, EngineSettings, Searched};
+use longhaul_memory::measure::{self, EngineSettings, Searched, clustered, unit};
 use serde_json::{Value, json};
 
 const DIMENSIONS: usize = 384;
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (dir, count) = (Path::new(&arguments[0]), arguments[1].parse::<usize>()?);
     let mut vectors = match arguments.get(3) {
         Some(file) => from_file(file, count + QUERIES)?,
-        None => clustered(count + QUERIES, (count / 200).max(1), 0.8),
+        None => clustered(count + QUERIES, DIMENSIONS, (count / 200).max(1), 0.8),
     };
     let mut texts = match arguments.get(2).filter(|file| !file.is_empty()) {
         Some(file) => {
@@ -90,29 +90,4 @@ fn made_up(count: usize) -> Vec<String> {
         }
     };
     (0..count).map(|_| (0..18).map(|_| word()).collect::<Vec<_>>().join(" ")).collect()
-}
-
-fn clustered(count: usize, clusters: usize, noise: f32) -> Vec<Vec<f32>> {
-    // xorshift (Marsaglia, 2003); each number gives four parts, whose sum is nearly normal.
-    let mut state = 88_172_645_463_325_252_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    let parts = |bits: u64| (0..4).map(|part| (bits >> (16 * part) & 0xFFFF) as f32 / 32_768.0 - 1.0).sum::<f32>();
-    let mut normal = || 0.866 * parts(next());
-    let centres: Vec<Vec<f32>> = (0..clusters).map(|_| unit((0..DIMENSIONS).map(|_| normal()).collect())).collect();
-    let spread = noise / (DIMENSIONS as f32).sqrt();
-    let near = |index: usize| {
-        let centre = &centres[index * 7919 % clusters];
-        unit(centre.iter().map(|value| value + spread * normal()).collect())
-    };
-    (0..count).map(near).collect()
-}
-
-fn unit(vector: Vec<f32>) -> Vec<f32> {
-    let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
-    vector.into_iter().map(|value| value / length).collect()
 }

@@ -1,10 +1,12 @@
 //! Measuring recall on a corpus that is made up but shaped like real text: word frequencies after Zipf, vectors that
 //! follow the words. For benches; it uses nothing but the public interface.
 
+mod clusters;
 mod engine;
 mod expiry;
 mod vectors;
 
+pub use clusters::{clustered, unit};
 pub use engine::{EngineMeasured, EngineSettings, engine};
 pub use expiry::{ExpiryMeasured, expiry};
 pub use vectors::{Searched, VectorSettings, VectorsMeasured, vectors};

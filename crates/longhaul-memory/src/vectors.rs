@@ -10,6 +10,7 @@
 mod builder;
 mod centres;
 mod dot;
+pub(crate) mod exact;
 mod file;
 mod kernels;
 mod lists;

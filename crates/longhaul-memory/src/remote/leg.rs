@@ -18,8 +18,6 @@ use crate::{
 
 /// Allowed memories up to which all of them are compared, whatever the server says.
 const EXACT_MAX: usize = 1_000;
-/// Rows read by one statement.
-const ROWS: usize = 64;
 /// By how much the server's cosines may differ from ours.
 const ROUNDING: f32 = 1e-3;
 
@@ -165,29 +163,7 @@ impl RemoteLeg {
     }
 
     fn cosines(&self, read: &ReadTx<'_>, query: &[f32], seqs: &[i64]) -> Result<HashMap<i64, f32>, StoreError> {
-        let places: Vec<String> = (3..3 + ROWS).map(|place| format!("?{place}")).collect();
-        // The embedder is compared here: as a condition it would lead the database to its index of all vectors.
-        let sql = format!(
-            "SELECT seq, vector, embedder FROM memory_vectors
-             WHERE tenant_id = ?1 AND namespace = ?2 AND seq IN ({})",
-            places.join(", ")
-        );
-        let mut cosines = HashMap::with_capacity(seqs.len());
-        for group in seqs.chunks(ROWS) {
-            let mut params: Vec<Value> = values![&self.id.tenant, self.id.namespace.as_str()].into();
-            params.extend(group.iter().map(|seq| Value::from(*seq)));
-            // One statement for every number of rows; no memory has this number.
-            params.resize(2 + ROWS, Value::from(-1_i64));
-            read.for_each(&sql, &params, |row| {
-                if row.text(2)? == self.space.embedder
-                    && let Some(vector) = vectors::decoded(row.bytes(1)?, self.space.dimensions)
-                {
-                    cosines.insert(row.get(0)?, vectors::dot(query, &vector));
-                }
-                Ok(true)
-            })?;
-        }
-        Ok(cosines)
+        vectors::exact::cosines(read, &self.id, &self.space.embedder, query, seqs)
     }
 }
 

@@ -14,13 +14,12 @@ use std::{
     },
 };
 
-use longhaul_store::{ReadTx, StoreError, Value, values};
+use longhaul_store::{ReadTx, StoreError, values};
 
 use crate::{bits::Bits, namespace::PartitionId};
 
 use super::{
-    decoded,
-    dot::dot,
+    decoded, exact,
     kernels::Level,
     lists::Lists,
     quantise::{Code, Rotation},
@@ -303,29 +302,7 @@ impl Partition {
         query: &[f32],
         seqs: &[i64],
     ) -> Result<HashMap<i64, f32>, StoreError> {
-        let places: Vec<String> = (3..3 + ROWS).map(|place| format!("?{place}")).collect();
-        // The embedder is compared here: as a condition it would lead the database to its index of all vectors.
-        let sql = format!(
-            "SELECT seq, vector, embedder FROM memory_vectors
-             WHERE tenant_id = ?1 AND namespace = ?2 AND seq IN ({})",
-            places.join(", ")
-        );
-        let mut cosines = HashMap::with_capacity(seqs.len());
-        for group in seqs.chunks(ROWS) {
-            let mut params: Vec<Value> = values![&self.id.tenant, self.id.namespace.as_str()].into();
-            params.extend(group.iter().map(|seq| Value::from(*seq)));
-            // One statement for every number of rows; no memory has this number.
-            params.resize(2 + ROWS, Value::from(-1_i64));
-            read.for_each(&sql, &params, |row| {
-                if row.text(2)? == self.embedder
-                    && let Some(vector) = decoded(row.bytes(1)?, self.rotation.dimensions())
-                {
-                    cosines.insert(row.get(0)?, dot(query, &vector));
-                }
-                Ok(true)
-            })?;
-        }
-        Ok(cosines)
+        exact::cosines(read, &self.id, &self.embedder, query, seqs)
     }
 }
 
