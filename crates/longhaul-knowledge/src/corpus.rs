@@ -3,13 +3,11 @@
 use std::{fmt, str::FromStr};
 
 use longhaul_core::{TimeMs, UserId};
-use longhaul_memory::Namespace;
+use longhaul_memory::{KNOWLEDGE_PREFIX, Namespace};
 use serde::{Deserialize, Serialize};
 
 use crate::KnowledgeError;
 
-/// What every namespace of a corpus begins with.
-pub const NAMESPACE_PREFIX: &str = "kb:";
 const NAME_CHARS_MAX: usize = 64;
 
 /// A corpus's name: `[a-z0-9_.-]`, 1 to 64 characters.
@@ -26,7 +24,7 @@ impl CorpusName {
 
     /// The partition that holds a version's chunks: `kb:NAME@VERSION`, written `kb:NAME:VERSION` as `@` is not allowed.
     pub(crate) fn namespace(&self, version: u32) -> Result<Namespace, KnowledgeError> {
-        Ok(format!("{NAMESPACE_PREFIX}{}:{version}", self.0).parse()?)
+        Ok(format!("{KNOWLEDGE_PREFIX}{}:{version}", self.0).parse()?)
     }
 }
 

@@ -9,10 +9,10 @@ use std::{
 };
 
 use longhaul_core::{Scope, ThreadId};
-use longhaul_memory::{Grantee, Memory, Namespace};
+use longhaul_memory::{Grantee, KNOWLEDGE_PREFIX, Memory, Namespace};
 use longhaul_store::{Lease, LeaseError, ReadTx, Row, Store, StoreError, Tx, values};
 
-use crate::{CorpusName, CorpusRef, Difference, FileInfo, KnowledgeError, State, Version, corpus::NAMESPACE_PREFIX};
+use crate::{CorpusName, CorpusRef, Difference, FileInfo, KnowledgeError, State, Version};
 
 /// Rows erased in one transaction.
 const DROPPED_AT_ONCE: usize = 500;
@@ -220,7 +220,7 @@ impl Knowledge {
 
     /// One process at a time adds to a corpus or removes from it.
     pub(crate) async fn lease(&self, scope: &Scope, name: &CorpusName) -> Result<Lease, KnowledgeError> {
-        let thread: Result<ThreadId, _> = format!("{NAMESPACE_PREFIX}{name}").parse();
+        let thread: Result<ThreadId, _> = format!("{KNOWLEDGE_PREFIX}{name}").parse();
         let busy = || KnowledgeError::Busy { name: name.to_string() };
         let thread = thread.map_err(|_| KnowledgeError::Name { name: name.to_string() })?;
         match Lease::acquire(&self.store, scope, &thread, LEASE_TTL).await {

@@ -46,7 +46,7 @@ mod walk;
 
 pub use build::{Added, Addition, BuildProgress, CHUNK_TOKENS};
 pub use chunk::{Chunk, chunks};
-pub use corpus::{CorpusName, CorpusRef, Difference, FileInfo, NAMESPACE_PREFIX, State, Version};
+pub use corpus::{CorpusName, CorpusRef, Difference, FileInfo, State, Version};
 pub use error::KnowledgeError;
 pub use knowledge::Knowledge;
 pub use longhaul_memory::Grantee;

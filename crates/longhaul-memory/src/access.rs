@@ -8,7 +8,7 @@ use longhaul_core::{Scope, TimeMs, UserId};
 use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 use serde::{Deserialize, Serialize};
 
-use crate::{Memory, MemoryError, Namespace, namespace::PartitionId, text, user};
+use crate::{KNOWLEDGE_PREFIX, Memory, MemoryError, Namespace, item::field, namespace::PartitionId, text, user};
 
 /// What somebody wants to do in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -178,8 +178,15 @@ pub(crate) fn next(
     count: usize,
     terms: u64,
 ) -> Result<Numbers, MemoryError> {
-    open(tx, scope, namespace, Right::Write)?;
+    let is_new = open(tx, scope, namespace, Right::Write)?.is_none();
     user::check_namespace(scope, namespace)?;
+    if is_new && namespace.as_str().starts_with(KNOWLEDGE_PREFIX) {
+        return Err(field(
+            "namespace",
+            namespace.as_str(),
+            "another beginning: kb: is for documents (longhaul knowledge add)",
+        ));
+    }
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let params = values![&scope.tenant, namespace.as_str(), &scope.user, count, text::VERSION, terms, tx.now()];
     let (last_seq, last_change, owner): (i64, i64, UserId) = tx.query_one(

@@ -75,7 +75,7 @@ pub use life::{
 };
 pub use list::{Page, Stats};
 pub use memory::Memory;
-pub use namespace::Namespace;
+pub use namespace::{KNOWLEDGE_PREFIX, Namespace};
 pub use query::{CONDITIONS_MAX, Condition, HITS_MAX, Hit, Mode, Op, Query, Recall, Tiers};
 pub use rank::{
     Decay, Explain, HalfLives, Importance, Leg, LegWeights, RankSettings, Rule, TAG_ACTION, TAG_CACHE, TAG_TEMPORARY,

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::{MemoryError, item::field};
 
 const NAMESPACE_CHARS_MAX: usize = 128;
+/// What the namespaces of documents begin with. No memory begins one, so that nobody takes a corpus's name.
+pub const KNOWLEDGE_PREFIX: &str = "kb:";
 
 /// A part of a tenant's memory with an owner of its own: `[a-z0-9_.:-]`, 1 to 128 characters; `main` by default.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

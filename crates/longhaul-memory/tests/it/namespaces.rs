@@ -139,3 +139,16 @@ async fn a_frozen_namespace_is_read_and_written_by_nobody() {
     place.memory.add(&scope, in_namespace("kb:manual", "another")).await.unwrap();
     assert!(place.memory.drift().await.unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn no_memory_begins_a_namespace_of_documents() {
+    let place = Place::by_words().await;
+    let (ann, name) = (user("ann"), "kb:manual:1".parse::<Namespace>().unwrap());
+    let refused = place.memory.add(&ann, in_namespace(name.as_str(), "not a document")).await;
+    assert!(matches!(&refused, Err(MemoryError::Field { field: "namespace", .. })), "{refused:?}");
+
+    let (handle, scope, made) = (place.memory.clone(), ann.clone(), name.clone());
+    let begun = place.store.write(move |tx| handle.create_partition(tx, &scope, &made, "knowledge")).await;
+    assert!(begun.unwrap());
+    place.memory.add(&ann, in_namespace(name.as_str(), "a document's chunk")).await.unwrap();
+}

@@ -2,7 +2,7 @@
 //! what a schema cannot say.
 
 use longhaul_core::MemoryId;
-use longhaul_knowledge::NAMESPACE_PREFIX;
+use longhaul_memory::KNOWLEDGE_PREFIX;
 use longhaul_memory::{Kind, Namespace};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -103,7 +103,7 @@ pub(super) fn memory_id(text: &str) -> Result<MemoryId, String> {
 
 /// A namespace of memory; those of corpora are read through their own tool and written by nobody.
 pub(super) fn namespace(text: &str) -> Result<Namespace, String> {
-    if text.starts_with(NAMESPACE_PREFIX) {
+    if text.starts_with(KNOWLEDGE_PREFIX) {
         return Err(format!("{text} is a corpus of documents, which is read-only; ask it with knowledge_search"));
     }
     text.parse().map_err(|error: longhaul_memory::MemoryError| error.to_string())

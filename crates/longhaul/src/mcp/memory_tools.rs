@@ -299,7 +299,7 @@ impl Desk {
     /// What the user memory holds is changed through its own tool, where changes are versions that can be rolled back;
     /// what a corpus holds is not changed at all.
     fn refuse_lasting(&self, item: &longhaul_memory::Item) -> Result<(), String> {
-        if item.namespace.as_str().starts_with(longhaul_knowledge::NAMESPACE_PREFIX) {
+        if item.namespace.as_str().starts_with(longhaul_memory::KNOWLEDGE_PREFIX) {
             return Err(format!("{} belongs to a corpus of documents, which is read-only", item.id));
         }
         if item.namespace == namespace_of(&self.memories.scope().user) {
