@@ -7,22 +7,10 @@ use longhaul_harness::{GitError, HarnessError, VerifyError};
 use longhaul_memory::EmbedError;
 use longhaul_milvus::MilvusError;
 use longhaul_model::{CassetteError, CassetteServerError, ModelError};
+use longhaul_operate::ErrorKind;
 use longhaul_store::{LeaseError, StoreError};
 use longhaul_tools::{browser::BrowserError, sandbox::SandboxError};
 use longhaul_workspace::WorkspaceError;
-
-/// Who can do something about an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// The command makes no sense as given: another folder, flag or setting is needed.
-    Usage,
-    /// The machine lacks something; `longhaul doctor` says what.
-    Environment,
-    /// The same command may succeed later.
-    Retry,
-    /// Anything else.
-    Failed,
-}
 
 /// Why something that the library was asked for did not happen. Nothing recorded is lost.
 #[derive(Debug, thiserror::Error)]

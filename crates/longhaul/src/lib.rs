@@ -22,7 +22,6 @@ mod home;
 mod machine;
 mod mcp;
 mod memories;
-mod operate;
 mod queries;
 mod report;
 mod runs;
@@ -31,7 +30,7 @@ mod vectors;
 mod verify;
 
 pub use connect::DEMO_CASSETTE;
-pub use error::{ErrorKind, LonghaulError};
+pub use error::LonghaulError;
 pub use home::{Longhaul, Program};
 pub use longhaul_core::{
     Ambient, Event, ExecutionId, FeatureId, MemoryId, TaskId, TenantId, ThreadId, TimeMs, UserId, Visibility,
@@ -51,6 +50,10 @@ pub use longhaul_knowledge as knowledge;
 pub use longhaul_memory as memory;
 pub use longhaul_model as model;
 pub use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, Problem};
+pub use longhaul_operate::{
+    Answered, Cancelled, Decision, ErrorKind, Explanation, Fact, Line, OpenWait, OperateError, Operator, Retried,
+    StorePlace, moment,
+};
 pub use longhaul_store::{Backup, BackupProgress, Finding as StoreFinding, Report as StoreReport, Severity};
 pub use longhaul_tools as tools;
 pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
@@ -59,11 +62,8 @@ pub use memories::{
     Correcting, Evaluation, Filters, Forgetting, Memories, MemoriesError, MemoriesPlace, MigrateTo, Migration, Missed,
     Question, Remembering, memory_error_kind, questions, receipt_lines,
 };
-pub use operate::{
-    Answered, Cancelled, Decision, Explanation, Fact, Line, OpenWait, OperateError, Operator, Retried, StorePlace,
-};
 pub use queries::{Details, FeatureView, Status};
-pub use report::{ReportWritten, moment};
+pub use report::ReportWritten;
 pub use runs::{Ending, InitRequest, RunLimits, RunReport};
 pub use tokio_util::sync::CancellationToken;
 pub use verify::VerdictView;

@@ -3,6 +3,8 @@
 
 use std::fmt::{self, Display, Write};
 
+pub(super) use longhaul_operate::moment;
+
 use super::data::{Picture, Pixels};
 
 /// Free text, made harmless: markup is escaped, control characters are replaced.
@@ -83,22 +85,6 @@ pub(super) fn duration(ms: u64) -> String {
 /// Microseconds as milliseconds with one digit.
 pub(super) fn micros(us: u64) -> String {
     format!("{}.{} ms", us / 1_000, us % 1_000 / 100)
-}
-
-/// A moment as `2026-05-04 09:31` (UTC), from milliseconds since the epoch.
-#[must_use]
-pub fn moment(ms: i64) -> String {
-    let (days, minutes) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000) / 60_000);
-    // Days to year, month, day after H. Hinnant, "chrono-compatible low-level date algorithms", civil_from_days.
-    let z = days + 719_468;
-    let (era, doe) = (z.div_euclid(146_097), z.rem_euclid(146_097));
-    let yoe = (doe - doe / 1_460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let day = doy - (153 * mp + 2) / 5 + 1;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    let year = yoe + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", minutes / 60, minutes % 60)
 }
 
 /// The first ten characters of a commit's id.

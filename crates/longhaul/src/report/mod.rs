@@ -27,8 +27,6 @@ use longhaul_workspace::Workspace;
 use serde::Serialize;
 use tokio::{fs, io::AsyncWriteExt};
 
-pub use html::moment;
-
 use crate::{Longhaul, LonghaulError};
 
 /// A report that was written.

@@ -3,8 +3,7 @@
 use longhaul_core::ThreadId;
 use longhaul_durable::{DurableError, Entry, EntryFilter, EntryId, EntryStatus};
 
-use super::{OperateError, Operator, explaining::Explanation};
-use crate::report::moment;
+use crate::{OperateError, Operator, explaining::Explanation, moments::moment};
 
 /// Entries read at a time.
 const PAGE: u32 = 1_000;

@@ -6,8 +6,7 @@ use longhaul_core::{ExecutionId, SessionId, TaskId, TaskScope, ThreadId, TraceId
 use longhaul_durable::{EntryId, ExecutionFilter, ExecutionView, Happening, StepId, WaitId, WaitInfo};
 use serde::Serialize;
 
-use super::{OperateError, Operator, queued::standing, rows};
-use crate::report::moment;
+use crate::{OperateError, Operator, moments::moment, queued::standing, rows};
 
 const LOOKED_FOR: &str = "executions (exec_…), their steps (exec_…/node/1/name#1), waits (wait_…), queue entries (entry_…), tasks (task_…), \
                           sessions (sess_…), traces (trace_…), events (evt_…), records (rec_…), memories (mem_…), \

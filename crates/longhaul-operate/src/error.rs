@@ -6,7 +6,20 @@ use longhaul_core::{Scope, ThreadId, TimeMs};
 use longhaul_durable::{DurableError, PendingEffect, Status, StepId, WaitId, WaitInfo, WaitKind, WaitStatus};
 use longhaul_store::{LeaseError, StoreError};
 
-use crate::{ErrorKind, report::moment};
+use crate::moments::moment;
+
+/// Who can do something about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The command makes no sense as given: another folder, flag or setting is needed.
+    Usage,
+    /// The machine lacks something; `longhaul doctor` says what.
+    Environment,
+    /// The same command may succeed later.
+    Retry,
+    /// Anything else.
+    Failed,
+}
 
 /// Why something that was asked for at a terminal did not happen. Nothing was changed.
 #[derive(Debug, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use longhaul_durable::{Happening, Moment, WaitStatus};
 
-use super::{OperateError, Operator, explaining::Line, rows};
+use crate::{OperateError, Operator, explaining::Line, rows};
 
 impl Operator {
     /// The moments of an execution, and the lines of its events, one after the other.

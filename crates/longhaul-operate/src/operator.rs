@@ -1,18 +1,6 @@
-//! What a person does at a terminal with executions, whichever program runs them: look, answer, end, settle, explain,
-//! back up and verify.
+//! A store that somebody looks at from outside.
 //!
-//! It owns finding what is meant and saying what to do next; what an answer or an end is, the runtime says. Invariants:
-//! whoever asks is named in what is recorded; only answering, ending and settling change a store.
-
-mod answering;
-mod error;
-mod explaining;
-mod next;
-mod queued;
-mod rows;
-mod settling;
-mod sound;
-mod story;
+//! It owns opening one and finding the execution that is meant. Invariant: looking makes no store.
 
 use std::path::{Path, PathBuf};
 
@@ -20,10 +8,7 @@ use longhaul_core::{Ambient, ExecutionId, Scope, TaskScope, TenantId, ThreadId, 
 use longhaul_durable::{ExecutionFilter, ExecutionView, Runtime, StepId, WaitInfo};
 use longhaul_store::{Backup, BackupProgress, Report, StateKeys, Store, StoreError, StoreSettings};
 
-pub use answering::{Answered, Decision};
-pub use error::OperateError;
-pub use explaining::{Explanation, Fact, Line};
-pub use settling::{Cancelled, Retried};
+use crate::{OperateError, rows, sound};
 
 /// Which store is meant, and as whom.
 #[derive(Debug, Clone)]
@@ -42,14 +27,14 @@ pub struct StorePlace {
 
 /// A store that somebody looks at from outside.
 pub struct Operator {
-    store: Store,
-    runtime: Runtime,
-    scope: Scope,
-    actor: String,
+    pub(crate) store: Store,
+    pub(crate) runtime: Runtime,
+    pub(crate) scope: Scope,
+    pub(crate) actor: String,
     /// The store as it is named to people, without a password.
     shown: String,
     /// What has to be typed to mean this store again.
-    flags: String,
+    pub(crate) flags: String,
 }
 
 /// An open wait and whose it is.
@@ -83,6 +68,13 @@ impl Operator {
         let store = Store::open(settings, ambient.clone(), &[longhaul_durable::MIGRATIONS]).await?;
         let runtime = Runtime::new(store.clone(), ambient);
         Ok(Self { store, runtime, scope: Scope { tenant, user }, actor, shown, flags })
+    }
+
+    /// Looks at a store that is open already, as a service does that opened it with its own components.
+    #[must_use]
+    pub fn over(store: Store, ambient: Ambient, scope: Scope, actor: String) -> Self {
+        let runtime = Runtime::new(store.clone(), ambient);
+        Self { store, runtime, scope, actor, shown: "this store".to_owned(), flags: String::new() }
     }
 
     /// The store as it is named to people, without a password.
@@ -147,7 +139,7 @@ impl Operator {
 
     /// The execution that an id of it, of one of its steps, or of its thread means: of a thread the unfinished one, or
     /// the newest.
-    async fn execution(&self, id: &str) -> Result<ExecutionView, OperateError> {
+    pub(crate) async fn execution(&self, id: &str) -> Result<ExecutionView, OperateError> {
         let mut filter = ExecutionFilter { limit: 1, ..ExecutionFilter::default() };
         if let Ok(step) = id.parse::<StepId>() {
             filter.id = Some(step.execution);
@@ -163,7 +155,7 @@ impl Operator {
         found.ok_or_else(|| self.unknown(id, "executions, steps, threads"))
     }
 
-    fn unknown(&self, id: &str, kinds: &'static str) -> OperateError {
+    pub(crate) fn unknown(&self, id: &str, kinds: &'static str) -> OperateError {
         let id = id.chars().take(200).collect();
         OperateError::Unknown { id, kinds, store: self.shown.clone(), owner: self.scope.clone() }
     }
@@ -190,7 +182,7 @@ fn without_password(url: &str) -> String {
 }
 
 /// As it can be typed into a shell.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     if text.chars().all(|char| char.is_alphanumeric() || "_-./:@%+=,~".contains(char)) {
         return text.to_owned();
     }

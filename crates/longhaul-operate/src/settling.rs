@@ -3,7 +3,7 @@
 use longhaul_core::ThreadId;
 use longhaul_durable::{Entry, EntryStatus, ExecutionView, Settlement, StepId};
 
-use super::{OperateError, Operator};
+use crate::{OperateError, Operator};
 
 /// What became of the wish that an execution end.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use longhaul_durable::{EntryStatus, ExecutionView, Happening, Moment, Status};
 use longhaul_store::tasks;
 
-use super::{OperateError, Operator, quoted};
+use crate::{OperateError, Operator, operator::quoted};
 
 impl Operator {
     /// Who goes on with it, and what a person can type for that.

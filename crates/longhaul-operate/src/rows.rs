@@ -6,7 +6,7 @@
 use longhaul_core::{Scope, TenantId, UserId};
 use longhaul_store::{ReadTx, Row, StoreError, Value, values};
 
-use super::explaining::{Fact, Line};
+use crate::explaining::{Fact, Line};
 
 /// Crates whose tables are in the store.
 pub(super) fn components(read: &ReadTx<'_>) -> Result<Vec<String>, StoreError> {
@@ -108,7 +108,7 @@ pub(super) fn find(read: &ReadTx<'_>, scope: &Scope, kind: &Kind, id: &str) -> R
         for (column, name) in kind.columns.iter().enumerate() {
             let Some(value) = cell(row, column)? else { continue };
             let (name, value) = match (name.strip_prefix("at:"), value.parse::<i64>()) {
-                (Some(name), Ok(at)) => (name, format!("{} UTC", crate::report::moment(at))),
+                (Some(name), Ok(at)) => (name, format!("{} UTC", crate::moments::moment(at))),
                 (Some(name), Err(_)) => (name, value),
                 (None, _) => (*name, value),
             };

@@ -7,7 +7,7 @@ use longhaul_durable::{Continued, DurableError, Happening, WaitId, WaitInfo, Wai
 use longhaul_store::StoreError;
 use serde_json::{Value, json};
 
-use super::{OperateError, Operator};
+use crate::{OperateError, Operator};
 
 /// What somebody says to a wait.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,0 +1,38 @@
+//! What a person does with executions and with what they left behind, whichever program runs them: look, answer, end,
+//! settle, explain, back up and verify.
+//!
+//! It owns finding what is meant and saying what to do next; what an answer or an end is, the runtime says. Invariants:
+//! whoever asks is named in what is recorded; only answering, ending and settling change a store.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use longhaul_core::{TenantId, UserId};
+//! use longhaul_operate::{Operator, StorePlace};
+//!
+//! let (tenant, user) = (TenantId::from_body("local"), UserId::from_body("me"));
+//! let place = StorePlace { store: Some("./runs".into()), home: "/tmp".into(), tenant, user, actor: "me".into() };
+//! let operator = Operator::open(place).await?;
+//! for open in operator.waits().await? {
+//!     println!("{} asks {:?}", open.wait.id, open.wait.name);
+//! }
+//! # Ok(()) }
+//! ```
+
+mod answering;
+mod error;
+mod explaining;
+mod moments;
+mod next;
+mod operator;
+mod queued;
+mod rows;
+mod settling;
+mod sound;
+mod story;
+
+pub use answering::{Answered, Decision};
+pub use error::{ErrorKind, OperateError};
+pub use explaining::{Explanation, Fact, Line};
+pub use moments::moment;
+pub use operator::{OpenWait, Operator, StorePlace};
+pub use settling::{Cancelled, Retried};
