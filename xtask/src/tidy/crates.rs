@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("longhaul-tools", &["core"]),
     ("longhaul-agent", &["core", "store", "durable", "workspace", "memory", "model", "tools"]),
     ("longhaul-harness", &["core", "store", "durable", "workspace", "memory", "model", "tools", "agent"]),
+    ("longhaul-server", &["core", "store", "durable", "memory", "workspace"]),
     (
         "longhaul",
         &[
@@ -37,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "tools",
             "agent",
             "harness",
+            "server",
         ],
     ),
     ("longhaul-cli", &["longhaul"]),

@@ -1,0 +1,80 @@
+//! The door through which every request goes: host and origin, trace, key, role, rate.
+//!
+//! Invariant: it is closed unless the path is one of [`OPEN`]; whoever only may look changes nothing, as every method
+//! that could is refused to them unless the path is one of those that only ask ([`ASKS`]).
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use crate::{
+    Caller, Gateway, Problem,
+    caller::forbidden,
+    guard::Guard,
+    keys::{Refused, Role},
+    trace,
+};
+
+/// What anybody may have.
+const OPEN: &[&str] = &["/health", "/v1/openapi.json"];
+
+/// Ends of paths whose POST asks and changes nothing.
+const ASKS: &[&str] = &["/search", "/context"];
+
+/// What the layer needs.
+#[derive(Clone)]
+pub(crate) struct Door {
+    pub(crate) gateway: Gateway,
+    pub(crate) guard: Guard,
+}
+
+/// Nobody we know.
+pub(crate) fn stranger() -> Problem {
+    let detail = "send a key as `Authorization: Bearer lh_…`; `longhaul keys create` makes one";
+    Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+}
+
+/// Lets in who may come in.
+pub(crate) async fn admit(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+    let trace = trace::of(request.headers(), door.gateway.ambient());
+    let mut response = match pass(&door, &mut request, &trace).await {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(trace.as_str()) {
+        headers.insert(trace::REQUEST_ID, value);
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn pass(door: &Door, request: &mut Request, trace: &longhaul_core::TraceId) -> Result<(), Problem> {
+    door.guard.check(request.headers())?;
+    if OPEN.contains(&request.uri().path()) {
+        return Ok(());
+    }
+    let key = door.gateway.keys().admit(bearer(request.headers())?).await.map_err(|refused| match refused {
+        Refused::Unknown => stranger(),
+        Refused::Store(error) => error.into(),
+    })?;
+    let asks = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+        || ASKS.iter().any(|end| request.uri().path().ends_with(end));
+    if !asks && key.role < Role::Operator {
+        return Err(forbidden(key.role, Role::Operator));
+    }
+    request.extensions_mut().insert(Caller::new(key, trace.clone()));
+    Ok(())
+}
+
+/// The key in the one `Authorization` header. Nothing else is looked at: no cookie, no parameter of the address.
+fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(value), None) = (all.next(), all.next()) else { return Err(stranger()) };
+    let (scheme, key) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(stranger)?;
+    if scheme.eq_ignore_ascii_case("bearer") { Ok(key.trim()) } else { Err(stranger()) }
+}

@@ -1,0 +1,91 @@
+//! What every handler reaches: the store, the owners of the rows, the keys and the limits. Cheap to clone.
+
+use std::{fmt, sync::Arc};
+
+use longhaul_core::{Ambient, TaskId, TaskScope};
+use longhaul_durable::Runtime;
+use longhaul_memory::Memory;
+use longhaul_store::{Store, StoreError, tasks};
+
+use crate::{Caller, Limits, Problem, keys::KeyRing};
+
+/// What a gateway is made of.
+pub struct Parts {
+    /// The store that all of it stands in, opened with [`crate::MIGRATIONS`] too.
+    pub store: Store,
+    /// Executions, waits, the queue.
+    pub runtime: Runtime,
+    /// Long-term memory.
+    pub memory: Memory,
+}
+
+/// The state behind all routes.
+#[derive(Clone)]
+pub struct Gateway(Arc<Inner>);
+
+struct Inner {
+    parts: Parts,
+    keys: KeyRing,
+    limits: Limits,
+}
+
+impl Gateway {
+    /// A gateway over these parts.
+    #[must_use]
+    pub fn new(parts: Parts, limits: Limits) -> Self {
+        let keys = KeyRing::new(parts.store.clone(), limits.key_trust_max);
+        Self(Arc::new(Inner { parts, keys, limits }))
+    }
+
+    /// Who may come in.
+    #[must_use]
+    pub fn keys(&self) -> &KeyRing {
+        &self.0.keys
+    }
+
+    /// The bounds.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.0.parts.store
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.0.parts.runtime
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.0.parts.memory
+    }
+
+    pub(crate) fn ambient(&self) -> &Ambient {
+        self.store().ambient()
+    }
+
+    /// The task of this id, as the caller: its tenant, user and session from the row, the trace of the request.
+    ///
+    /// # Errors
+    /// 404 when the caller has no such task.
+    pub(crate) async fn task(&self, caller: &Caller, task: &TaskId) -> Result<tasks::Task, Problem> {
+        let (scope, id) = (caller.scope().clone(), task.clone());
+        let found = self.store().read(move |read| tasks::get(read, &scope, &id)).await;
+        found.map_err(|error: StoreError| error)?.ok_or_else(|| Problem::missing("task", task.as_str()))
+    }
+
+    /// The scope with which handles of the task are opened.
+    ///
+    /// # Errors
+    /// Those of [`Self::task`].
+    pub(crate) async fn task_scope(&self, caller: &Caller, task: &TaskId) -> Result<TaskScope, Problem> {
+        Ok(TaskScope { trace: caller.trace().clone(), ..self.task(caller, task).await?.scope })
+    }
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("store", self.store()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,58 @@
+//! The API's description, gathered from the routes themselves, so that none is missing in it.
+
+use utoipa::{
+    OpenApi,
+    openapi::{
+        Content, PathItem, Ref, RefOr, ResponseBuilder,
+        path::Operation,
+        security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
+    },
+};
+
+use crate::{ProblemBody, routes};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Longhaul",
+        description = "Tasks, their executions and waits, what is known of them and why. Every request shows a key as \
+                       `Authorization: Bearer lh_…`; the key says whose data it reaches and what it may do. Errors are \
+                       `application/problem+json`.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    components(schemas(ProblemBody))
+)]
+pub(crate) struct Description;
+
+/// The OpenAPI document of this release.
+#[must_use]
+pub fn document() -> utoipa::openapi::OpenApi {
+    routes::all().1
+}
+
+/// Adds what every operation shares: the key, and the form of every problem.
+pub(crate) fn complete(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("lh_<prefix>_<secret>").build();
+    let components = api.components.get_or_insert_default();
+    components.add_security_scheme("key", SecurityScheme::Http(bearer));
+    for (path, item) in &mut api.paths.paths {
+        for operation in operations(item) {
+            let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+            let response = ResponseBuilder::new()
+                .description("What is wrong, and what to do.")
+                .content("application/problem+json", problem)
+                .build();
+            operation.responses.responses.insert("default".to_owned(), RefOr::T(response));
+            if path != "/health" && path != "/v1/openapi.json" {
+                operation.security = Some(vec![SecurityRequirement::new("key", Vec::<String>::new())]);
+            }
+        }
+    }
+    api
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete]
+        .into_iter()
+        .filter_map(Option::as_mut)
+}
