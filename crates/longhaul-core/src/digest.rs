@@ -47,6 +47,29 @@ impl Digest {
     }
 }
 
+/// Makes the digest of content that comes piece by piece: it is that of the pieces put together.
+#[derive(Debug, Clone, Default)]
+pub struct Digester(Sha256);
+
+impl Digester {
+    /// Of nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// The digest of all pieces.
+    #[must_use]
+    pub fn finish(self) -> Digest {
+        Digest(self.0.finalize().into())
+    }
+}
+
 /// A printed digest. States carry many as refs, so nothing is allocated for one.
 struct Printed([u8; PREFIX.len() + 64]);
 

@@ -20,7 +20,7 @@ mod scope;
 mod tool;
 
 pub use ambient::{Ambient, Clock, IdGen, Rng, SeededRng, SystemClock, SystemRng, TimeMs};
-pub use digest::{Digest, DigestError};
+pub use digest::{Digest, DigestError, Digester};
 pub use event::{Event, EventDraft, Visibility};
 pub use ids::{
     EventId, ExecutionId, FeatureId, IdError, MemoryId, RecordId, SessionId, TaskId, TenantId, ThreadId, TraceId,

@@ -122,9 +122,9 @@ impl Store {
         for kept in &listed {
             let Kept::Blob { tenant, digest, bytes, .. } = kept else { continue };
             let is_needed = needed.blobs.remove(&(tenant.clone(), *digest));
-            match source.get_now(tenant, digest) {
-                Ok(content) => {
-                    target.put(tenant, &content, "copy")?;
+            let unique = self.ambient().ids.body();
+            match source.stored_now(tenant, digest).and_then(|stored| target.copy(tenant, digest, stored, &unique)) {
+                Ok(()) => {
                     backup.blobs += 1;
                     backup.bytes += bytes;
                 }
@@ -139,7 +139,7 @@ impl Store {
         }
         for (tenant, digest) in needed.blobs {
             // Not listed, and so not there.
-            backup.lacking.extend(source.get_now(&tenant, &digest).err());
+            backup.lacking.extend(source.check_now(&tenant, &digest).err());
         }
         Ok(backup)
     }
@@ -170,6 +170,7 @@ impl Partial {
         for name in ["blobs.lock", "sweep.lock"] {
             let _ = fs::remove_file(self.dir.join("locks").join(name));
         }
+        let _ = fs::remove_dir(self.dir.join("blobs").join(crate::shelf::INCOMING));
         for dir in [&self.dir.join("blobs"), &self.dir.join("locks"), &self.dir] {
             sync_dir(dir)?;
         }

@@ -187,6 +187,21 @@ pub enum StoreError {
         /// The limit.
         bytes_max: u64,
     },
+    /// A blob that was asked for whole, and is meant to be read in pieces.
+    #[error("the blob {digest} is larger than {bytes_max} bytes: read it in pieces, with `Blobs::open`")]
+    BlobNotWhole {
+        /// The digest asked for.
+        digest: Digest,
+        /// Most that is given whole.
+        bytes_max: u64,
+    },
+    /// The reader whose content was to be kept failed.
+    #[error("the content that was to be kept could not be read to its end: nothing was kept; send it again")]
+    BlobInterrupted {
+        /// The reader's words.
+        #[source]
+        source: Cause,
+    },
     /// Nobody has said which blobs are needed, so none can be called superfluous.
     #[error("no component of the store {path} has said which blobs it needs: nothing was removed")]
     NoBlobReferences {

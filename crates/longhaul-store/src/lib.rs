@@ -68,7 +68,7 @@ mod verify;
 mod writer;
 
 pub use backup::{Backup, BackupProgress};
-pub use blobs::Blobs;
+pub use blobs::{Blobs, encoding::Encoding, stream::BlobReader};
 pub use compaction::Compaction;
 pub use error::{Cause, StoreError};
 pub use events::{events, events_of};

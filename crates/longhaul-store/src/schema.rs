@@ -3,7 +3,8 @@
 use crate::Migrations;
 
 /// The store's own migrations; [`crate::Store::open`] includes them.
-pub const MIGRATIONS: Migrations = Migrations { component: "store", steps: &[FIRST, LEASE_TTL, BLOB_REFERENCES] };
+pub const MIGRATIONS: Migrations =
+    Migrations { component: "store", steps: &[FIRST, LEASE_TTL, BLOB_REFERENCES, BLOB_PLACES] };
 
 const FIRST: &str = "
 CREATE TABLE tenants (
@@ -84,3 +85,27 @@ const BLOB_REFERENCES: &str = "CREATE TABLE blob_references (
     query TEXT NOT NULL,
     PRIMARY KEY (component, query)
 ) STRICT";
+
+/// Content in a bucket, each under a key that is never used again; and what is being written, in rows or in a bucket,
+/// so that what a dead process has left can be found. The bucket's name is kept with each, as it may be another one
+/// tomorrow.
+const BLOB_PLACES: &str = "
+CREATE TABLE blob_objects (
+    tenant_id TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    place TEXT NOT NULL,
+    object TEXT NOT NULL,
+    encoding TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    stored INTEGER NOT NULL,
+    put_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, digest)
+) STRICT;
+CREATE TABLE blob_uploads (
+    tenant_id TEXT NOT NULL,
+    upload TEXT NOT NULL,
+    place TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, upload)
+) STRICT;
+";

@@ -71,7 +71,7 @@ impl StoreSettings {
             readers_max: 4,
             queue_max: 1024,
             subscriber_events_max: 4096,
-            blob_bytes_max: 256 * 1024 * 1024,
+            blob_bytes_max: 16 * 1024 * 1024 * 1024,
             keys: None,
         }
     }

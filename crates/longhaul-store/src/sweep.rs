@@ -3,13 +3,22 @@
 //! It owns the decision; the removal itself is `shelf`'s. Invariant: a blob goes only if no row referred to it when the
 //! sweep began, and nobody has put its content for the whole grace time.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use longhaul_core::TimeMs;
 
 use crate::{
-    Place, Store, StoreError, blobs::off_the_runtime, postgres::blobs as rows, references::references, shelf::Kept,
+    Place, Store, StoreError,
+    blobs::off_the_runtime,
+    connection::private_file,
+    error::from_io,
+    postgres::blobs as rows,
+    references::references,
+    shelf::{Kept, touch},
 };
+
+/// Between two sweeps at a start, and the grace that those leave.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a sweep has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,6 +90,29 @@ impl Store {
         .await
     }
 
+    /// What a program does in the background when it begins: removes at once what dead processes of this machine have
+    /// left half written, which costs a look into one folder; and sweeps as [`Self::sweep_blobs`] does, with a grace of
+    /// a day, if nobody has begun so on this machine for a day. Several processes may do so at the same time.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`], those of the database. A store in which nobody has said which blobs are needed is left alone.
+    pub async fn sweep_at_start(&self) -> Result<Swept, StoreError> {
+        let marker = match self.place() {
+            Place::Folder(dir) | Place::Postgres { dir, .. } => dir.join("locks/swept"),
+            Place::Memory => return Ok(Swept::default()),
+        };
+        let blobs = self.blobs().clone();
+        let (leftovers, is_due) = off_the_runtime(move || Ok((blobs.remove_abandoned()?, is_due(&marker)?))).await?;
+        if !is_due {
+            return Ok(Swept { leftovers, ..Swept::default() });
+        }
+        match self.sweep_blobs(DAY).await {
+            Ok(swept) => Ok(Swept { leftovers: leftovers + swept.leftovers, ..swept }),
+            Err(StoreError::NoBlobReferences { .. }) => Ok(Swept { leftovers, ..Swept::default() }),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The same on PostgreSQL, in one transaction: while it runs, nobody else's commits.
     async fn sweep_rows(&self, grace: Duration) -> Result<Swept, StoreError> {
         let path = self.path().to_owned();
@@ -90,7 +122,7 @@ impl Store {
                 return Err(StoreError::NoBlobReferences { path });
             }
             let before = TimeMs(before(tx.now(), grace).0.saturating_sub(rows::FRESH_MS));
-            let mut swept = Swept::default();
+            let mut swept = Swept { leftovers: rows::remove_abandoned(tx, before)?, ..Swept::default() };
             for kept in listed {
                 let Kept::Blob { tenant, digest, bytes, .. } = kept else { continue };
                 let is_needed = needed.blobs.contains(&(tenant.clone(), digest));
@@ -105,6 +137,23 @@ impl Store {
         })
         .await
     }
+}
+
+/// Whether the file was last touched a day ago; then it is now. Its own clock stamps it, so it is compared with that.
+fn is_due(marker: &Path) -> Result<bool, StoreError> {
+    let wrong = |error| from_io(marker, error);
+    let is_new = !marker.exists();
+    let file = private_file(marker)?;
+    let before = file.metadata().and_then(|metadata| metadata.modified()).map_err(wrong)?;
+    touch(&file).map_err(wrong)?;
+    let now = file.metadata().and_then(|metadata| metadata.modified()).map_err(wrong)?;
+    let since = now.duration_since(before).unwrap_or(DAY);
+    if is_new || since >= DAY {
+        return Ok(true);
+    }
+    // It was not due, and must not be put off.
+    file.set_modified(before).map_err(wrong)?;
+    Ok(false)
 }
 
 fn before(now: TimeMs, grace: Duration) -> TimeMs {

@@ -234,7 +234,7 @@ impl Store {
                     report.blobs += 1;
                     let key = (tenant, digest);
                     lacking.remove(&key);
-                    if let Err(error) = blobs.get_now(&key.0, &digest) {
+                    if let Err(error) = blobs.check_now(&key.0, &digest) {
                         damaged.push(with_sources(&error));
                     }
                     if needed.as_ref().is_some_and(|needed| !needed.contains(&key)) && is_old(put_at) {
@@ -249,7 +249,7 @@ impl Store {
             }
         }
         let mut missing: Vec<_> =
-            lacking.iter().filter_map(|(tenant, digest)| blobs.get_now(tenant, digest).err()).collect();
+            lacking.iter().filter_map(|(tenant, digest)| blobs.check_now(tenant, digest).err()).collect();
         missing.sort_by_key(ToString::to_string);
         report.add(BLOBS_WHOLE, Severity::Damage, Ok(damaged));
         report.add(BLOBS_THERE, Severity::Damage, Ok(missing.iter().map(with_sources).collect()));

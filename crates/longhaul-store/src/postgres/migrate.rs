@@ -10,7 +10,8 @@ use crate::{Migrations, StoreError, Value};
 /// Tables that only PostgreSQL needs: receipts of commits, and blobs, which on SQLite are files.
 pub(crate) const OWN: Migrations = Migrations {
     component: "store-postgres",
-    steps: &["CREATE TABLE store_writers (
+    steps: &[
+        "CREATE TABLE store_writers (
             writer_id TEXT NOT NULL PRIMARY KEY,
             commits INTEGER NOT NULL,
             at INTEGER NOT NULL
@@ -21,7 +22,21 @@ pub(crate) const OWN: Migrations = Migrations {
             content BLOB NOT NULL,
             created_at INTEGER NOT NULL,
             PRIMARY KEY (tenant_id, digest)
-        );"],
+        );",
+        // Large content stands in rows of its own, which the server need not try to compress: it is already.
+        "ALTER TABLE blobs ADD COLUMN encoding TEXT NOT NULL DEFAULT 'raw';
+        ALTER TABLE blobs ADD COLUMN upload TEXT NOT NULL DEFAULT '';
+        ALTER TABLE blobs ADD COLUMN stored INTEGER NOT NULL DEFAULT 0;
+        CREATE TABLE blob_chunks (
+            tenant_id TEXT NOT NULL,
+            upload TEXT NOT NULL,
+            n INTEGER NOT NULL,
+            data BLOB NOT NULL,
+            PRIMARY KEY (tenant_id, upload, n)
+        );
+        ALTER TABLE blob_chunks ALTER COLUMN data SET STORAGE EXTERNAL;
+        ALTER TABLE blobs ALTER COLUMN content SET STORAGE EXTERNAL;",
+    ],
 };
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_versions (

@@ -29,6 +29,8 @@ mod postgres;
 #[cfg(test)]
 mod processes;
 #[cfg(test)]
+mod streams;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod writing;

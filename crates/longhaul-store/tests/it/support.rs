@@ -61,3 +61,33 @@ pub(crate) async fn pictures(store: &Store) -> Vec<(i64, Digest)> {
     let rows = store.read(move |read| read.query(sql, &[], |row| Ok((row.get(0)?, row.get(1)?))));
     rows.await.map_err(|error: StoreError| error).unwrap()
 }
+
+/// Text that gains much by compression.
+pub(crate) fn text(bytes: usize) -> Vec<u8> {
+    let lines = (0..).map(|n| format!("{n} 港は六時に開く, the harbour opens at six\n"));
+    lines.flat_map(String::into_bytes).take(bytes).collect()
+}
+
+/// Bytes that gain nothing by it.
+pub(crate) fn noise(bytes: usize) -> Vec<u8> {
+    (0_u64..).flat_map(|n| *Digest::of(n.to_le_bytes()).as_bytes()).take(bytes).collect()
+}
+
+/// A reader that fails after these bytes, as a connection does.
+pub(crate) struct Broken<'a>(pub(crate) &'a [u8]);
+
+impl tokio::io::AsyncRead for Broken<'_> {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        to: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        if self.0.is_empty() {
+            return std::task::Poll::Ready(Err(std::io::ErrorKind::ConnectionReset.into()));
+        }
+        let (now, later) = self.0.split_at(self.0.len().min(to.remaining()));
+        to.put_slice(now);
+        self.0 = later;
+        std::task::Poll::Ready(Ok(()))
+    }
+}

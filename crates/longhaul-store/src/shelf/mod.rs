@@ -2,19 +2,29 @@
 //!
 //! It owns the files' names, durability and removal; whether a file is still needed is decided elsewhere. Invariants:
 //! a file has its final name only when its content is on the disk; a file is removed only if nobody has put its content
-//! since the given time, and no put gets in between.
+//! since the given time, and no put gets in between. Compressed content has a name that ends in `.zst`; where both
+//! stand, the one that is not compressed counts, as others may link to it.
+
+mod incoming;
 
 use std::{
-    fs::{self, DirBuilder, DirEntry, File, OpenOptions},
-    io::{ErrorKind, Read, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    fs::{self, DirBuilder, DirEntry, File},
+    io::{Error, ErrorKind, Read, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
 use longhaul_core::{Digest, TenantId, TimeMs};
 use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, futimens};
 
-use crate::{StoreError, connection::private_file, error::from_io};
+use crate::{
+    StoreError,
+    blobs::encoding::{Encoding, Stored, Verified, from_stream},
+    connection::private_file,
+    error::from_io,
+};
+
+pub(crate) use incoming::{DIR as INCOMING, Incoming};
 
 /// Something in the folder of blobs.
 #[derive(Debug)]
@@ -73,42 +83,120 @@ impl Folder {
     /// `unique` names the temporary file.
     pub(crate) fn put(&self, tenant: &TenantId, content: &[u8], unique: &str) -> Result<Digest, StoreError> {
         let digest = Digest::of(content);
-        let path = self.path(tenant, &digest);
-        let dir = path.parent().unwrap_or(&self.blobs);
-        let _putting = locked(&self.put_lock, FlockOperation::LockShared)?;
-        if refreshed(&path, content) {
+        let putting = locked(&self.put_lock, FlockOperation::LockShared)?;
+        if let Some(path) = self.refreshed(tenant, &digest, content) {
             // Whoever wrote it may not have come so far as to make its name durable.
-            sync_dir(dir)?;
+            sync_dir(path.parent().unwrap_or(&self.blobs))?;
             return Ok(digest);
         }
-        make_dir(dir, &self.blobs)?;
-        let temporary = path.with_extension(format!("tmp-{unique}"));
-        let written = write_synced(&temporary, content).and_then(|()| fs::rename(&temporary, &path));
-        if let Err(error) = written {
-            // The half-written file is of no use; that it cannot be removed is the lesser trouble.
-            let _ = fs::remove_file(&temporary);
-            return Err(from_io(&path, error));
-        }
-        sync_dir(dir)?;
+        drop(putting);
+        let encoding = Encoding::for_file(content);
+        let mut incoming = Incoming::new(self, unique)?;
+        let written = match encoding {
+            Encoding::Raw => incoming.write_all(content),
+            Encoding::Zstd => incoming.write_all(&encoding.encode(content)),
+        };
+        written.map_err(|error| from_io(incoming.path(), error))?;
+        self.keep(&mut incoming, tenant, &digest, encoding)?;
         Ok(digest)
     }
 
-    pub(crate) fn get(&self, tenant: &TenantId, digest: &Digest) -> Result<Vec<u8>, StoreError> {
-        let path = self.path(tenant, digest);
-        let content = fs::read(&path).map_err(|error| {
-            if error.kind() == ErrorKind::NotFound {
-                StoreError::BlobMissing { digest: *digest, path: path.clone() }
-            } else {
-                from_io(&path, error)
+    /// A file that is to become a blob. `unique` names it until then.
+    pub(crate) fn incoming(&self, unique: &str) -> Result<Incoming, StoreError> {
+        Incoming::new(self, unique)
+    }
+
+    /// Copies content as it lies elsewhere, and looks whether the copy is what its digest says.
+    pub(crate) fn copy(
+        &self,
+        tenant: &TenantId,
+        digest: &Digest,
+        mut stored: Stored,
+        unique: &str,
+    ) -> Result<(), StoreError> {
+        let mut incoming = Incoming::new(self, unique)?;
+        std::io::copy(&mut stored.reader, &mut incoming).map_err(|error| from_stream(incoming.path(), error))?;
+        let copied = File::open(incoming.path()).map_err(|error| from_io(incoming.path(), error))?;
+        let copied = Stored { reader: Box::new(copied), encoding: stored.encoding, path: stored.path };
+        Verified::new(copied, *digest)?.check()?;
+        self.keep(&mut incoming, tenant, digest, stored.encoding)
+    }
+
+    /// Makes a blob of what was written.
+    fn keep(
+        &self,
+        incoming: &mut Incoming,
+        tenant: &TenantId,
+        digest: &Digest,
+        encoding: Encoding,
+    ) -> Result<(), StoreError> {
+        incoming.sync()?;
+        let raw = self.path(tenant, digest);
+        let dir = raw.parent().unwrap_or(&self.blobs).to_owned();
+        make_dir(&dir, &self.blobs)?;
+        let path = self.encoded_path(tenant, digest, encoding);
+        let _putting = locked(&self.put_lock, FlockOperation::LockShared)?;
+        let other = match encoding {
+            Encoding::Raw => self.encoded_path(tenant, digest, Encoding::Zstd),
+            Encoding::Zstd => raw,
+        };
+        if encoding == Encoding::Zstd && is_whole(&other, digest) && refresh(&other).is_ok() {
+            return sync_dir(&dir);
+        }
+        incoming.rename(&path)?;
+        match fs::remove_file(&other) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(from_io(&other, error)),
+        }
+        sync_dir(&dir)
+    }
+
+    /// The file that has this content, if one does; then it is as if it had just been put.
+    fn refreshed(&self, tenant: &TenantId, digest: &Digest, content: &[u8]) -> Option<PathBuf> {
+        let raw = self.path(tenant, digest);
+        if refreshed(&raw, content) {
+            return Some(raw);
+        }
+        let packed = self.stored_as(tenant, digest, Encoding::Zstd).ok()??;
+        let path = packed.path.clone();
+        let is_same = Verified::new(packed, *digest).and_then(|found| found.is(content)).unwrap_or(false);
+        (is_same && refresh(&path).is_ok()).then_some(path)
+    }
+
+    /// The content as it lies there.
+    pub(crate) fn stored(&self, tenant: &TenantId, digest: &Digest) -> Result<Stored, StoreError> {
+        // Whoever puts it again may replace the second by the first between two looks.
+        for encoding in [Encoding::Raw, Encoding::Zstd, Encoding::Raw] {
+            if let Some(stored) = self.stored_as(tenant, digest, encoding)? {
+                return Ok(stored);
             }
-        })?;
-        let found = Digest::of(&content);
-        if found == *digest { Ok(content) } else { Err(StoreError::BlobDamaged { digest: *digest, found, path }) }
+        }
+        Err(StoreError::BlobMissing { digest: *digest, path: self.path(tenant, digest) })
+    }
+
+    fn stored_as(&self, tenant: &TenantId, digest: &Digest, encoding: Encoding) -> Result<Option<Stored>, StoreError> {
+        let path = self.encoded_path(tenant, digest, encoding);
+        match File::open(&path) {
+            Ok(file) => {
+                let reader = Box::new(NamedFile { file, path: path.clone() });
+                Ok(Some(Stored { reader, encoding, path }))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(from_io(&path, error)),
+        }
     }
 
     pub(crate) fn list(&self) -> Result<Vec<Kept>, StoreError> {
         let mut kept = Vec::new();
         for tenant in entries(&self.blobs)? {
+            if tenant.file_name() == INCOMING {
+                for file in entries(&tenant.path())? {
+                    let Ok(metadata) = file.metadata() else { continue };
+                    kept.push(Kept::Leftover { path: file.path(), put_at: modified(&metadata) });
+                }
+                continue;
+            }
             let owner = tenant.file_name().to_str().and_then(|name| name.parse::<TenantId>().ok());
             let Some(owner) = owner.filter(|_| is_dir(&tenant)) else {
                 kept.push(Kept::Stranger { path: tenant.path() });
@@ -137,8 +225,11 @@ impl Folder {
         };
         let name = file.file_name().to_string_lossy().into_owned();
         let put_at = modified(&metadata);
-        let digest = format!("sha256:{name}").parse::<Digest>().ok();
-        Ok(Some(match digest.filter(|digest| metadata.is_file() && self.path(tenant, digest) == path) {
+        let hex = name.strip_suffix(Encoding::Zstd.suffix()).unwrap_or(&name);
+        let digest = format!("sha256:{hex}").parse::<Digest>().ok();
+        let is_placed =
+            |digest: &Digest| self.path(tenant, digest).with_file_name(&name) == path && digest.hex() == hex;
+        Ok(Some(match digest.filter(|digest| metadata.is_file() && is_placed(digest)) {
             Some(digest) => Kept::Blob { tenant: tenant.clone(), digest, path, bytes: metadata.len(), put_at },
             None if metadata.is_file() && name.contains(".tmp-") => Kept::Leftover { path, put_at },
             None => Kept::Stranger { path },
@@ -153,8 +244,12 @@ impl Folder {
         Ok(modified(&file.metadata().map_err(wrong)?))
     }
 
+    /// Removes the file, unless it has been put again at or after `before`, or somebody is writing it.
     pub(crate) fn remove(&self, path: &Path, before: TimeMs) -> Result<bool, StoreError> {
         let _alone = locked(&self.put_lock, FlockOperation::LockExclusive)?;
+        if path.parent() == Some(&self.blobs.join(INCOMING)) && !incoming::is_abandoned(path) {
+            return Ok(false);
+        }
         match fs::symlink_metadata(path) {
             Ok(metadata) if modified(&metadata) < before => {
                 fs::remove_file(path).map(|()| true).map_err(|error| from_io(path, error))
@@ -174,6 +269,31 @@ fn locked(path: &Path, operation: FlockOperation) -> Result<SweepLock, StoreErro
     let file = private_file(path)?;
     flock(&file, operation).map_err(|error| from_io(path, error.into()))?;
     Ok(SweepLock(Some(file)))
+}
+
+/// A file whose errors tell its name.
+struct NamedFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl Read for NamedFile {
+    fn read(&mut self, piece: &mut [u8]) -> std::io::Result<usize> {
+        self.file.read(piece).map_err(|error| {
+            if error.kind() == ErrorKind::Interrupted { error } else { Error::other(from_io(&self.path, error)) }
+        })
+    }
+}
+
+/// Whether the file, as it is, has this digest.
+fn is_whole(path: &Path, digest: &Digest) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let stored = Stored { reader: Box::new(file), encoding: Encoding::Raw, path: path.to_owned() };
+    Verified::new(stored, *digest).and_then(Verified::check).is_ok()
+}
+
+fn refresh(path: &Path) -> std::io::Result<()> {
+    touch(&File::open(path)?)
 }
 
 /// Whether the file has this content; then it is as if it had just been put.
@@ -198,7 +318,7 @@ fn same(file: &mut File, content: &[u8]) -> std::io::Result<bool> {
 }
 
 /// Sets the time of the last change to now.
-fn touch(file: &File) -> std::io::Result<()> {
+pub(crate) fn touch(file: &File) -> std::io::Result<()> {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     Ok(futimens(file, &Timestamps { last_access: now, last_modification: now })?)
 }
@@ -214,12 +334,6 @@ fn is_dir(entry: &DirEntry) -> bool {
 fn entries(dir: &Path) -> Result<Vec<DirEntry>, StoreError> {
     let wrong = |error| from_io(dir, error);
     fs::read_dir(dir).map_err(wrong)?.collect::<Result<_, _>>().map_err(wrong)
-}
-
-fn write_synced(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(content)?;
-    file.sync_all()
 }
 
 /// Makes `dir` and what is missing above it up to `root`, and makes their names durable.
