@@ -188,7 +188,7 @@ impl<S: GraphState> Frame<S> {
                 Action::Cancel => return Ok(How::Cancelled.into()),
                 Action::Exhausted => return Ok(How::Exhausted.into()),
             };
-            let span = observe::superstep_span(&self.ns, superstep);
+            let span = observe::superstep_span(self.run.owner(), &self.ns, superstep);
             if let Some(end) = self.superstep(superstep).instrument(span).await? {
                 return Ok(end);
             }

@@ -102,6 +102,7 @@ mod task;
 mod timers;
 mod waits;
 mod waking;
+mod walking;
 mod webhook;
 mod worker;
 
@@ -147,6 +148,7 @@ pub use stream::{
 pub use timers::{Deadlines, Fired};
 pub use waits::{Answer, Continued, GivenAnswer, Wait, WaitId, WaitIdError, WaitInfo, WaitKind, WaitStatus};
 pub use waking::{READY, Ready};
+pub use walking::{Recorded, recorded_values};
 pub use webhook::{WaitToken, WaitTokenError};
 pub use worker::{Worked, Worker};
 

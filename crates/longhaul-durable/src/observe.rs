@@ -16,8 +16,8 @@ use std::{
     thread,
 };
 
-use longhaul_core::{ExecutionId, ThreadId};
-use tracing::{Span, debug_span, field::Empty};
+use longhaul_core::{ExecutionId, TaskScope, ThreadId};
+use tracing::{Span, field::Empty};
 
 use crate::{DurableError, NodeError, Outcome, Progress, Runtime, StepId, records::Place};
 
@@ -157,25 +157,52 @@ pub(crate) fn mark_ended(span: &Span, outcome: &'static str) {
     }
 }
 
-/// The span of a run of an execution.
-pub(crate) fn execution_span(graph: &str, thread: &ThreadId, execution: &ExecutionId) -> Span {
-    debug_span!(
+/// Whose a span is: every one says so, for spans are looked at one by one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner<'a> {
+    pub(crate) scope: &'a TaskScope,
+    pub(crate) execution: &'a ExecutionId,
+}
+
+/// A span with its owner's ids before its own fields.
+macro_rules! owned_span {
+    ($level:ident, $name:literal, $owner:expr, $($fields:tt)*) => {
+        tracing::$level!(
+            $name,
+            "longhaul.tenant.id" = $owner.scope.scope.tenant.as_str(),
+            "longhaul.user.id" = $owner.scope.scope.user.as_str(),
+            "longhaul.session.id" = $owner.scope.session.as_str(),
+            "longhaul.task.id" = $owner.scope.task.as_str(),
+            "longhaul.trace.id" = $owner.scope.trace.as_str(),
+            "longhaul.execution.id" = $owner.execution.as_str(),
+            $($fields)*
+        )
+    };
+}
+
+/// The span of a run of an execution. It is made whatever is logged, so that each line of a log that is written during
+/// the run, by whichever crate, stands within it and says whose it is.
+pub(crate) fn execution_span(owner: Owner<'_>, graph: &str, thread: &ThreadId) -> Span {
+    owned_span!(
+        error_span,
         "execution",
+        owner,
         otel.name = %format_args!("invoke_workflow {graph}"),
         otel.kind = "internal",
         otel.status_code = Empty,
         "gen_ai.operation.name" = "invoke_workflow",
         "gen_ai.workflow.name" = graph,
         "gen_ai.conversation.id" = thread.as_str(),
-        "longhaul.execution.id" = execution.as_str(),
         "longhaul.outcome" = Empty,
     )
 }
 
 /// The span of a superstep of a frame.
-pub(crate) fn superstep_span(ns: &str, superstep: u64) -> Span {
-    debug_span!(
+pub(crate) fn superstep_span(owner: Owner<'_>, ns: &str, superstep: u64) -> Span {
+    owned_span!(
+        debug_span,
         "superstep",
+        owner,
         otel.name = %format_args!("superstep {superstep}"),
         otel.status_code = Empty,
         "longhaul.superstep" = superstep,
@@ -184,9 +211,11 @@ pub(crate) fn superstep_span(ns: &str, superstep: u64) -> Span {
 }
 
 /// The span of one run of a node, its attempts included.
-pub(crate) fn task_span(place: &Place) -> Span {
-    debug_span!(
+pub(crate) fn task_span(owner: Owner<'_>, place: &Place) -> Span {
+    owned_span!(
+        debug_span,
         "task",
+        owner,
         otel.name = %format_args!("node {}", place.node),
         otel.status_code = Empty,
         "longhaul.node" = &*place.node,
@@ -196,9 +225,11 @@ pub(crate) fn task_span(place: &Place) -> Span {
 }
 
 /// The span of a step's work.
-pub(crate) fn step_span(step: &StepId, effect: &str) -> Span {
-    debug_span!(
+pub(crate) fn step_span(owner: Owner<'_>, step: &StepId, effect: &str) -> Span {
+    owned_span!(
+        debug_span,
         "step",
+        owner,
         otel.name = %format_args!("step {}", step.name),
         otel.status_code = Empty,
         "longhaul.step.id" = %step,

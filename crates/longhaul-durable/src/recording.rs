@@ -104,7 +104,7 @@ impl NodeContext {
             let step = busy.step();
             let span = match self.0.earlier.recorded.contains_key(&step.ordinal) {
                 true => Span::none(),
-                false => observe::step_span(&step, effect.as_str()),
+                false => observe::step_span(self.0.run.owner(), &step, effect.as_str()),
             };
             let outcome = self.run_step(step, &effect, probe, work, commit).instrument(span.clone()).await;
             if let Err(error) = &outcome {

@@ -8,7 +8,11 @@ use longhaul_store::{Store, StoreError, Tx};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::{News, Observed, Progress, Resources, Runtime, records::Pen, records::Place};
+use crate::{
+    News, Observed, Progress, Resources, Runtime,
+    observe::Owner,
+    records::{Pen, Place},
+};
 
 /// One run of an execution.
 pub(crate) struct Run {
@@ -31,6 +35,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Whose it is, as its spans say.
+    pub(crate) fn owner(&self) -> Owner<'_> {
+        Owner { scope: &self.scope, execution: &self.execution }
+    }
+
     /// Whether the run is to end at the next boundary.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.iter().any(CancellationToken::is_cancelled)

@@ -18,7 +18,7 @@ use crate::{
     checkpoint,
     ending::Next,
     frame::{self, Beginning, Frame, How, Loaded, LoopEnd, Role},
-    observe::{self, Observed, Watching},
+    observe::{self, Observed, Owner, Watching},
     queue::QUEUE_MAX,
     records::Pen,
     run::{Journal, Run},
@@ -200,7 +200,7 @@ impl Runtime {
         let execution = ExecutionId::from_body(&self.ambient.ids.body());
         let place = self.active.enter(execution.clone(), &options.cancel)?;
         let beginning = frame::begin(None, graph, initial, false)?;
-        let span = observe::execution_span(&graph.shape().name, thread, &execution);
+        let span = observe::execution_span(Owner { scope, execution: &execution }, &graph.shape().name, thread);
         let run = self.shared(scope.clone(), execution, thread.clone(), None, &options, &place);
         let mut frame = Frame::begun(run, graph.clone(), "".into(), beginning, Role::Root);
         frame.stop_when = options.stop_when.clone();
@@ -247,7 +247,8 @@ impl Runtime {
             Begun::Refused(error) => return Err(*error),
         };
         let execution = pen.execution().clone();
-        let span = observe::execution_span(&graph.shape().name, &thread, &execution);
+        let span =
+            observe::execution_span(Owner { scope: pen.scope(), execution: &execution }, &graph.shape().name, &thread);
         self.tell_observers(|| Observed::Began { thread: thread.clone(), execution: execution.clone() });
         let driving = Box::pin(self.drive(store, graph, pen, thread.clone(), *loaded, options));
         let outcome = driving.instrument(span.clone()).await;

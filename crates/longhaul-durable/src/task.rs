@@ -79,7 +79,7 @@ pub(crate) fn recorded<S: GraphState>(node: &str, done: DoneTask) -> Result<Done
 impl<S: GraphState> Task<S> {
     /// Runs the node until it has finished, waits, or fails for good.
     pub(crate) async fn run(self) -> TaskEnd<S::Update> {
-        let span = observe::task_span(&self.place);
+        let span = observe::task_span(self.run.owner(), &self.place);
         let end = self.run_by_policy().instrument(span.clone()).await;
         if let Err(error) = &end.result {
             observe::mark_failed(&span, error);

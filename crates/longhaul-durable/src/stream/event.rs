@@ -169,14 +169,23 @@ pub fn to_ui_json<E: ForUsers>(event: &E) -> Result<String, serde_json::Error> {
     serde_json::to_string(event)
 }
 
-impl StreamedEvent {
+impl BusinessEvent {
     /// What people are told of an entry of the log, if anything.
+    #[must_use]
+    pub fn of(event: &Event) -> Option<Self> {
+        let Event { kind, visibility, data, .. } = event;
+        read(kind, data).or_else(|| {
+            let custom = *visibility == Visibility::Business && !is_ours(kind);
+            custom.then(|| Self::Custom { kind: kind.clone(), data: data.clone() })
+        })
+    }
+}
+
+impl StreamedEvent {
+    /// What people are told of an execution's entry of the log, if anything.
     pub(super) fn of(event: Event) -> Option<Self> {
-        let Event { seq, at, execution, step, kind, visibility, data, .. } = event;
-        let told = read(&kind, &data).or_else(|| {
-            let custom = visibility == Visibility::Business && !is_ours(&kind);
-            custom.then(|| BusinessEvent::Custom { kind, data })
-        })?;
+        let told = BusinessEvent::of(&event)?;
+        let Event { seq, at, execution, step, .. } = event;
         Some(Self { v: BUSINESS_EVENT_V, seq, at, execution: execution?, step, event: told })
     }
 }

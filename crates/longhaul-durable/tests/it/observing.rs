@@ -179,4 +179,88 @@ async fn spans_of_a_run() {
     let failed = spans.iter().find(|span| span.name == "node fail").unwrap();
     assert!(matches!(failed.status, opentelemetry::trace::Status::Error { .. }), "{:?}", failed.status);
     assert!(!format!("{spans:?}").contains("秘密"));
+    for span in &spans {
+        let owner = OWNER.map(|key| attribute(span, key).unwrap_or_default());
+        assert_eq!(owner[..5], ["tenant_default", "user_default", "sess_1", "task_1", "trace_1"], "{span:?}");
+        assert!(owner[5].starts_with("exec_"), "{span:?}");
+    }
+    let of_run = |name: &str| attribute(spans.iter().find(|span| span.name == name).unwrap(), OWNER[5]);
+    assert_eq!(of_run("step model"), of_run("invoke_workflow branching"));
+    assert_ne!(of_run("node fail"), of_run("invoke_workflow branching"));
+}
+
+/// What every span of a run says of its owner.
+const OWNER: [&str; 6] = [
+    "longhaul.tenant.id",
+    "longhaul.user.id",
+    "longhaul.session.id",
+    "longhaul.task.id",
+    "longhaul.trace.id",
+    "longhaul.execution.id",
+];
+
+/// A log in memory.
+#[derive(Debug, Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_line_of_a_log_says_whose_it_is() {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "observing::lines_of_a_run", "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Not a test by itself: the process above. Only warnings are logged, as in production.
+#[tokio::test(flavor = "current_thread")]
+async fn lines_of_a_run() {
+    if std::env::var_os(ALONE).is_none() {
+        return;
+    }
+    let log = Log::default();
+    let writing = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new("warn"))
+        .with_ansi(false)
+        .with_writer(move || writing.clone())
+        .finish();
+    let logging = tracing::subscriber::set_default(subscriber);
+    let graph = GraphBuilder::<Words>::new("warning", 1)
+        .node("warn", |ctx, _| async move {
+            tracing::warn!("a crate that knows nothing of executions");
+            let word = ctx.step("model", Effect::Pure, async {
+                tracing::warn!("within a step");
+                Ok("word".to_owned())
+            });
+            Ok(vec![word.await?])
+        })
+        .edge(START, "warn")
+        .edge("warn", END)
+        .build()
+        .unwrap();
+    let world = Ground::memory().world().await;
+    completed(run(&world.runtime, &graph).await);
+    drop(logging);
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    for line in lines {
+        for (key, value) in OWNER.iter().zip(["tenant_default", "user_default", "sess_1", "task_1", "trace_1", "exec_"])
+        {
+            assert!(line.contains(&format!("{key}=\"{value}")), "{key} is missing from {line}");
+        }
+    }
 }
