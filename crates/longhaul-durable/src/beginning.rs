@@ -28,6 +28,8 @@ pub(crate) struct Plan<S: GraphState> {
     answer: Option<GivenAnswer>,
     /// The entry of the queue from which it begins.
     entry: Option<Held>,
+    /// The id that the execution is to have, in a replay.
+    replayed: Option<ExecutionId>,
     /// The step of which the execution is the child, and the right to write for it.
     pub(crate) parent: Option<(StepId, Pen)>,
 }
@@ -71,6 +73,7 @@ impl<S: GraphState> Plan<S> {
             initial: Initial::State(initial),
             answer,
             entry: None,
+            replayed: runtime.script.as_ref().map(|script| script.root().clone()),
             parent: None,
         }
     }
@@ -86,6 +89,7 @@ impl<S: GraphState> Plan<S> {
             initial: Initial::Json(initial),
             answer: None,
             entry: Some(held),
+            replayed: None,
             parent: None,
         }
     }
@@ -96,7 +100,10 @@ impl<S: GraphState> Plan<S> {
         // An execution may have to be made; its first row is prepared outside the transaction.
         let id = match &self.parent {
             Some((step, _)) => children::id_of(step),
-            None => ExecutionId::from_body(&self.ambient.ids.body()),
+            None => match &self.replayed {
+                Some(id) => id.clone(),
+                None => ExecutionId::from_body(&self.ambient.ids.body()),
+            },
         };
         let written = store.write(move |tx| {
             let token = match &self.parent {
@@ -222,7 +229,7 @@ impl<S: GraphState> Plan<S> {
     }
 }
 
-fn new_execution<S: GraphState>(
+pub(crate) fn new_execution<S: GraphState>(
     graph: &Graph<S>,
     id: ExecutionId,
     scope: &TaskScope,

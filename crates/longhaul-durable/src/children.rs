@@ -55,6 +55,9 @@ impl NodeContext {
             let loaded = runtime.load::<C>(&self.scope().scope, &child, None).await;
             return loaded.map(|replayed| replayed.state).map_err(|source| in_child(&step, source));
         }
+        if let Some(script) = self.0.run.script().filter(|script| !script.has_child(&step, &id_of(&step))) {
+            return Err(script.missing(&step));
+        }
         let options = RunOptions {
             cancel: self.cancel().clone(),
             stop: self.0.run.stopping[1].clone(),

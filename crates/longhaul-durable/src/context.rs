@@ -91,7 +91,10 @@ impl NodeContext {
             self.fatal(NodeError::KeepsNothing { what: "at_close" });
             return;
         }
-        self.notes().at_close.push(Box::new(commit));
+        // What belongs to other crates is an effect: it is not there in a replay.
+        if self.0.run.script().is_none() {
+            self.notes().at_close.push(Box::new(commit));
+        }
     }
 
     /// Appends an event to the log with the node's answer, if the node finishes. A runtime that keeps nothing has no
@@ -102,7 +105,9 @@ impl NodeContext {
         }
         let run = self.0.run.clone();
         let step = format!("{}{}/{}.{}", self.0.place.ns, self.0.place.node, self.0.place.superstep, self.0.place.task);
-        self.at_close(move |tx| tx.append_event(&run.scope, Some(&run.execution), Some(&step), draft).map(drop));
+        let append: AtClose =
+            Box::new(move |tx| tx.append_event(&run.scope, Some(&run.execution), Some(&step), draft).map(drop));
+        self.notes().at_close.push(append);
     }
 
     /// Now; recorded, so that it is the same on replay.

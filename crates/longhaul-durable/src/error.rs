@@ -55,6 +55,18 @@ pub enum NodeError {
         /// The recorded name.
         recorded: String,
     },
+    /// A case is replayed, and it has no result for this step: nothing outside is called then.
+    #[error("step {step} is not in the case that is replayed: the code now asks for more than was recorded")]
+    Unrecorded {
+        /// The step.
+        step: Box<StepId>,
+    },
+    /// A case is replayed, and what was recorded ends before this step.
+    #[error("the recording ends before step {step}")]
+    RecordingEnds {
+        /// The step.
+        step: Box<StepId>,
+    },
     /// A step was begun while another was being run.
     #[error("step {step} was begun while another step of the node was running: await one before the next")]
     Overlap {
@@ -261,6 +273,8 @@ impl NodeError {
             Self::ChildRun { source, .. } => matches!(**source, DurableError::Lease(_)),
             Self::Replay { .. }
             | Self::ReplayShort { .. }
+            | Self::Unrecorded { .. }
+            | Self::RecordingEnds { .. }
             | Self::Overlap { .. }
             | Self::Dropped { .. }
             | Self::StepName { .. }

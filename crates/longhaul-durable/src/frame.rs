@@ -169,6 +169,13 @@ impl<S: GraphState> Frame<S> {
         Self { run, graph, ns, state: Arc::new(state), position, chain, weight, open, stop_when: None, role }
     }
 
+    /// Whether this is a replay, and its case has nothing of the next superstep.
+    fn is_beyond_script(&self) -> bool {
+        let next = self.position.superstep + 1;
+        !self.position.frontier.is_empty()
+            && self.run.script().is_some_and(|script| script.stops_before(&self.run.execution, &self.ns, next))
+    }
+
     /// Runs supersteps until nothing is left or nothing can go on.
     ///
     /// # Errors
@@ -178,7 +185,9 @@ impl<S: GraphState> Frame<S> {
         loop {
             let signals = Signals {
                 cancelled: self.run.cancel.is_cancelled(),
-                stop: self.run.is_stopping() || self.stop_when.as_ref().is_some_and(|stop| stop(&self.state)),
+                stop: self.run.is_stopping()
+                    || self.stop_when.as_ref().is_some_and(|stop| stop(&self.state))
+                    || self.is_beyond_script(),
                 supersteps_max: self.run.supersteps_max,
             };
             let superstep = match machine::plan(&self.position, signals) {

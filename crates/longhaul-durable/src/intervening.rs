@@ -164,7 +164,10 @@ impl NodeContext {
             let step = busy.step();
             let given = match context.0.earlier.recorded.get(&step.ordinal) {
                 Some(recorded @ (Recorded::Step(_) | Recorded::Wait(_))) => context.replay(step, recorded),
-                None => context.take_interventions(step.ordinal, consumer).await,
+                None => match context.is_in_script(&step) {
+                    Ok(()) => context.take_interventions(step.ordinal, consumer).await,
+                    Err(missing) => Err(missing),
+                },
             };
             busy.done();
             given.map_err(|error| context.fatal(error))

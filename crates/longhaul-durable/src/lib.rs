@@ -86,6 +86,7 @@ mod progress;
 mod queue;
 mod recording;
 mod records;
+pub mod replay;
 mod resources;
 mod retention;
 mod run;

@@ -143,6 +143,12 @@ impl NodeContext {
     }
 
     fn declare<T: DeserializeOwned>(&self, step: &StepId, wait: Wait) -> Result<NewWait, NodeError> {
+        let mut wait = wait;
+        if let Some(script) = self.0.run.script() {
+            script.check_wait(step, wait.kind)?;
+            // It ends as it was recorded, and not by the clock.
+            wait.deadline = None;
+        }
         let unfit = |source| NodeError::WaitSchema { name: wait.name.clone(), source };
         if let Some(schema) = &wait.schema {
             answer_schema::check_schema(schema, "schema").map_err(unfit)?;

@@ -132,6 +132,7 @@ impl NodeContext {
         if let Some(recorded) = self.0.earlier.recorded.get(&step.ordinal) {
             return self.replay(step, recorded);
         }
+        self.is_in_script(&step)?;
         let Some(journal) = self.journal() else {
             return self.run_unrecorded(step, work, commit.is_some()).await;
         };
@@ -175,6 +176,11 @@ impl NodeContext {
         work.await.map_err(|error| NodeError::Step { step: Box::new(step), source: error.source })
     }
 
+    /// Refuses a step that has nothing recorded where nothing outside may be asked.
+    pub(crate) fn is_in_script(&self, step: &StepId) -> Result<(), NodeError> {
+        self.0.run.script().map_or(Ok(()), |script| Err(script.missing(step)))
+    }
+
     async fn intend(&self, journal: &Journal, step: &StepId, probe: bool) -> Result<(), NodeError> {
         let (place, ordinal, name) = (self.0.place.clone(), step.ordinal, step.name.clone());
         let written = journal.write(move |pen, tx| pen.insert_intent(tx, &place, ordinal, &name, probe));
@@ -202,6 +208,9 @@ impl NodeContext {
         let value = serde_json::from_str(&recorded.result)
             .map_err(|source| NodeError::Result { step: Box::new(step.clone()), source: Arc::new(source) })?;
         self.0.asked.replayed.fetch_add(1, Ordering::Relaxed);
+        if let Some(script) = self.0.run.script() {
+            script.given(&step);
+        }
         self.tell(|| News::StepReplayed { name: step.name });
         Ok(value)
     }

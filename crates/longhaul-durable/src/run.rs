@@ -12,6 +12,7 @@ use crate::{
     News, Observed, Progress, Resources, Runtime,
     observe::Owner,
     records::{Pen, Place},
+    replay::Script,
 };
 
 /// One run of an execution.
@@ -43,6 +44,11 @@ impl Run {
     /// Whether the run is to end at the next boundary.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.iter().any(CancellationToken::is_cancelled)
+    }
+
+    /// What stands in for the outside world, if this is a replay of a case.
+    pub(crate) fn script(&self) -> Option<&Script> {
+        self.runtime.script.as_deref()
     }
 
     /// Until the run is to end at the next boundary.

@@ -21,6 +21,7 @@ use crate::{
     observe::{self, Observed, Owner, Watching},
     queue::QUEUE_MAX,
     records::Pen,
+    replay::Script,
     run::{Journal, Run},
     timers,
 };
@@ -96,6 +97,8 @@ pub struct Runtime {
     pub(crate) active: Active,
     pub(crate) queue_max: u32,
     pub(crate) observers: Vec<Watching>,
+    /// What stands in for the outside world, in a replay of a case.
+    pub(crate) script: Option<Arc<Script>>,
     progress: broadcast::Sender<Progress>,
 }
 
@@ -122,6 +125,7 @@ impl Runtime {
             active: Active::default(),
             queue_max: QUEUE_MAX,
             observers: Vec::new(),
+            script: None,
             progress,
         }
     }

@@ -82,13 +82,18 @@ impl<S: GraphState> Frame<S> {
     fn task(&mut self, superstep: u64, task: u32) -> Task<S> {
         let Planned { node, input } = self.position.frontier[task as usize].clone();
         let resumed = self.open.is_of(superstep);
+        let place = Place { ns: self.ns.clone(), superstep, task, node };
+        let mut earlier = if resumed { self.open.take(task) } else { Earlier::default() };
+        if let Some(script) = self.run.script() {
+            script.fill(&self.run.execution, &place, &mut earlier);
+        }
         Task {
             run: self.run.clone(),
             graph: self.graph.clone(),
-            place: Place { ns: self.ns.clone(), superstep, task, node },
+            place,
             state: self.state.clone(),
             input,
-            earlier: if resumed { self.open.take(task) } else { Earlier::default() },
+            earlier,
             as_json: self.run.journal.is_some() || self.keeps_updates(),
         }
     }

@@ -113,7 +113,11 @@ impl<S: GraphState> Task<S> {
                 TaskEnd { result: Err(error), .. } => error,
             };
             let again = policy.retry.as_ref().and_then(|retry| retry.after(attempt, &error, &*self.run.ambient.rng));
-            let Some(wait) = again else { return TaskEnd { result: Err(error), waits: Vec::new() } };
+            let Some(mut wait) = again else { return TaskEnd { result: Err(error), waits: Vec::new() } };
+            if self.run.script().is_some() {
+                // In a replay nothing recovers meanwhile.
+                wait = Duration::ZERO;
+            }
             let wait_ms = millis(wait);
             self.run.tell(&self.place, || News::NodeRetried { attempt, wait_ms });
             tokio::select! {
@@ -135,7 +139,11 @@ impl<S: GraphState> Task<S> {
         let (pen, place) = (journal.pen.clone(), self.place.clone());
         let task = place.task;
         let mut open = journal.store.read(move |read| Open::read(read, &pen, &place.ns, place.superstep)).await?;
-        Ok(open.take(task))
+        let mut earlier = open.take(task);
+        if let Some(script) = self.run.script() {
+            script.fill(&self.run.execution, &self.place, &mut earlier);
+        }
+        Ok(earlier)
     }
 
     async fn attempt(&mut self, attempt: u32, timeout: Option<Duration>, idle: Option<Duration>) -> TaskEnd<S::Update> {
@@ -251,6 +259,10 @@ impl<S: GraphState> Task<S> {
             state.as_bytes(),
         ])
         .as_bytes();
+        if let Some(updates) = self.run.script().and_then(|script| script.cached(&self.run.execution, &self.place)) {
+            let done = recorded::<S>(&self.place.node, DoneTask { attempt: 1, updates, route: None })?;
+            return Ok((key, Some(done)));
+        }
         let pen = journal.pen.clone();
         let found = journal.store.read(move |read| cache::find(read, pen.tenant(), &key)).await?;
         let done = found
