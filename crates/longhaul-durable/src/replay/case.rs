@@ -4,7 +4,10 @@
 //! execution (input, results of steps, answers); what is not in it cannot be asked for; its digests are of its own
 //! content, not of the store's rows, so that a case that somebody has edited is noticed.
 
-use std::{fs, io, path::{Path, PathBuf}};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use longhaul_core::{Digest, ExecutionId, TaskScope, ThreadId, TimeMs};
 use serde::{Deserialize, Serialize};
@@ -244,7 +247,9 @@ pub enum CaseError {
         source: serde_json::Error,
     },
     /// A newer release wrote it.
-    #[error("the case file has version {found}, and this release reads 1 to {CASE_V}: use the release that wrote it, or record it again")]
+    #[error(
+        "the case file has version {found}, and this release reads 1 to {CASE_V}: use the release that wrote it, or record it again"
+    )]
     Version {
         /// Its version.
         found: u64,
@@ -258,7 +263,9 @@ pub enum CaseError {
         place: String,
     },
     /// It is too large.
-    #[error("the case takes {bytes} bytes, at most {bytes_max} are allowed: keep large content in the workspace and return its reference from steps")]
+    #[error(
+        "the case takes {bytes} bytes, at most {bytes_max} are allowed: keep large content in the workspace and return its reference from steps"
+    )]
     TooLarge {
         /// Its size.
         bytes: usize,
@@ -274,7 +281,9 @@ pub enum CaseError {
         why: String,
     },
     /// The redaction names nothing.
-    #[error("--redact {path}: nothing in the case is there; a path looks like /executions/0/begins/state/email, with * for any key")]
+    #[error(
+        "--redact {path}: nothing in the case is there; a path looks like /executions/0/begins/state/email, with * for any key"
+    )]
     RedactsNothing {
         /// The path.
         path: String,
@@ -380,7 +389,10 @@ impl CaseExecution {
     pub(super) fn rechain(&mut self) {
         let mut chains = std::collections::BTreeMap::<String, Digest>::new();
         for row in &mut self.checkpoints {
-            let before = chains.get(&row.ns).copied().unwrap_or_else(|| Digest::of_parts([b"case 1".as_slice(), row.ns.as_bytes()]));
+            let before = chains
+                .get(&row.ns)
+                .copied()
+                .unwrap_or_else(|| Digest::of_parts([b"case 1".as_slice(), row.ns.as_bytes()]));
             row.digest = Digest::of_parts([
                 &before.as_bytes()[..],
                 &row.superstep.to_be_bytes()[..],

@@ -148,9 +148,10 @@ fn is_open_at(execution: &CaseExecution, superstep: u64) -> bool {
 fn waits(found: &mut Found<'_>, execution: &CaseExecution, again: &CaseExecution) {
     for wait in &execution.waits {
         let step = &wait.place;
-        let by_hand = execution.checkpoints.iter().any(|row| {
-            row.edited && row.ns.is_empty() && row.superstep == place::outermost(&step.ns, step.superstep)
-        });
+        let by_hand = execution
+            .checkpoints
+            .iter()
+            .any(|row| row.edited && row.ns.is_empty() && row.superstep == place::outermost(&step.ns, step.superstep));
         if by_hand {
             continue;
         }
@@ -169,7 +170,13 @@ fn waits(found: &mut Found<'_>, execution: &CaseExecution, again: &CaseExecution
             found.add(key, What::Wait, format!("{place}, schema"), words(&wait.schema), words(&now.schema));
         } else if wait.correlation != now.correlation {
             let words = |text: &str| format!("{text:?}");
-            found.add(key, What::Wait, format!("{place}, correlation"), words(&wait.correlation), words(&now.correlation));
+            found.add(
+                key,
+                What::Wait,
+                format!("{place}, correlation"),
+                words(&wait.correlation),
+                words(&now.correlation),
+            );
         }
     }
 }
@@ -227,7 +234,8 @@ fn walk<'a>(recorded: &'a Value, now: &'a Value, path: &mut String) -> Option<Pa
     let whole = path.len();
     match (recorded, now) {
         (Value::Object(before), Value::Object(after)) => {
-            let mut keys: Vec<&String> = before.keys().chain(after.keys().filter(|key| !before.contains_key(*key))).collect();
+            let mut keys: Vec<&String> =
+                before.keys().chain(after.keys().filter(|key| !before.contains_key(*key))).collect();
             keys.dedup();
             for key in keys {
                 path.push('/');
@@ -267,7 +275,9 @@ fn walk<'a>(recorded: &'a Value, now: &'a Value, path: &mut String) -> Option<Pa
 fn in_order<'a>(case: &Case, of: &'a Case) -> Vec<(Key, &'a CaseEvent)> {
     let mut events: Vec<(Key, &CaseEvent)> = Vec::new();
     for event in of.events.iter().filter(|event| event.origin == Origin::Replayed) {
-        let Some(execution) = case.executions.iter().find(|execution| execution.id == event.execution) else { continue };
+        let Some(execution) = case.executions.iter().find(|execution| execution.id == event.execution) else {
+            continue;
+        };
         let key = place::of_event(case, execution, event.at.as_deref()).unwrap_or_else(place::end);
         // A node that was cut short may have gone on now.
         let own = event.at.as_deref().is_some_and(|at| !at.contains('#'));
@@ -326,7 +336,9 @@ fn end<S>(found: &mut Found<'_>, replayed: &Case, notes: &Notes, outcome: &Outco
         // What of an unfinished execution was known has been made again.
         _ if notes.ended => !recorded.is(Status::Completed),
         Outcome::Failed { .. } => recorded.is(Status::Failed) && (recorded.error == now.error || notes.failed),
-        Outcome::Completed(_) => recorded.is(Status::Completed) || !recorded.is(Status::Waiting) && !recorded.is(Status::Failed),
+        Outcome::Completed(_) => {
+            recorded.is(Status::Completed) || !recorded.is(Status::Waiting) && !recorded.is(Status::Failed)
+        }
         Outcome::Waiting(_) => !recorded.is(Status::Completed) && !recorded.is(Status::Failed),
         Outcome::Stopped(_) | Outcome::Cancelled | Outcome::NeedsReconcile(_) => {
             !recorded.is(Status::Completed) && !recorded.is(Status::Waiting) && !recorded.is(Status::Failed)

@@ -252,10 +252,8 @@ impl EventCriterion {
         });
         let found = meant.count() as u64;
         let nothing_said = self.count.is_none() && self.min.is_none() && self.max.is_none();
-        let bounds = Bounds {
-            min: self.count.or(self.min).or(nothing_said.then_some(1)),
-            max: self.count.or(self.max),
-        };
+        let bounds =
+            Bounds { min: self.count.or(self.min).or(nothing_said.then_some(1)), max: self.count.or(self.max) };
         let with = self.data.as_ref().map_or_else(String::new, |data| format!(" with {}", short(data)));
         let what = format!("× {}{with}", self.kind);
         bounds.check(&what, found)
@@ -296,7 +294,8 @@ mod tests {
 
     #[test]
     fn places_of_the_state_are_compared_as_said() {
-        let state = json!({ "risk": "high", "pages": 30, "tags": ["a", { "id": 1, "x": 2 }], "none": null, "报告": "第七条" });
+        let state =
+            json!({ "risk": "high", "pages": 30, "tags": ["a", { "id": 1, "x": 2 }], "none": null, "报告": "第七条" });
         for (criterion, expected) in [
             (json!({ "at": "/risk", "equals": "high" }), true),
             (json!({ "at": "/risk", "equals": "low" }), false),

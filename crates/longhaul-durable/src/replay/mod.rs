@@ -18,12 +18,12 @@ mod script;
 mod serve;
 
 pub use case::{
-    CASE_BYTES_MAX, CASE_V, Begins, Case, CaseCheckpoint, CaseEnd, CaseError, CaseEvent, CaseExecution,
+    Begins, CASE_BYTES_MAX, CASE_V, Case, CaseCheckpoint, CaseEnd, CaseError, CaseEvent, CaseExecution,
     CaseIntervention, CaseStep, CaseWait, Origin,
 };
 pub use compare::{Difference, What};
 pub use criteria::{Bounds, Checked, Criteria, EventCriterion, StateCriterion, check};
-pub use player::{Counts, Replayed, ReplayError};
+pub use player::{Counts, ReplayError, Replayed};
 pub use redact::Redaction;
 pub use replayer::Replayer;
 pub use serve::{ASKED, Answer as ServedAnswer, MARK, PROTOCOL_V, Request as ServedRequest};

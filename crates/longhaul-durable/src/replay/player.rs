@@ -14,7 +14,8 @@ use super::{
     case::{Case, CaseError, CaseWait, canonical},
     compare::{self, Difference},
     criteria::{self, Checked},
-    record, script::Script,
+    record,
+    script::Script,
 };
 use crate::{
     DurableError, Execution, Form, Graph, GraphState, MIGRATIONS, Outcome, Resources, RunOptions, Runtime, Status,
@@ -80,7 +81,9 @@ pub enum ReplayError {
         known: Vec<String>,
     },
     /// The state that the case begins with is not one of the graph's.
-    #[error("the state that the case begins with is none of the graph {graph:?} now: record it again, or give new fields a default")]
+    #[error(
+        "the state that the case begins with is none of the graph {graph:?} now: record it again, or give new fields a default"
+    )]
     Begins {
         /// The graph.
         graph: String,
@@ -200,10 +203,8 @@ impl<S: GraphState> Player<'_, S> {
             chain: *chain.as_bytes(),
         };
         let (id, scope, thread) = (root.id.clone(), self.case.scope.clone(), root.thread.clone());
-        let execution = Execution {
-            status: Status::Stopped,
-            ..new_execution(self.graph, id, &scope, &thread, root.started_at)
-        };
+        let execution =
+            Execution { status: Status::Stopped, ..new_execution(self.graph, id, &scope, &thread, root.started_at) };
         let store = self.runtime.store()?;
         let lease = Lease::acquire(store, &scope.scope, &thread, self.runtime.lease_ttl).await;
         let lease = lease.map_err(DurableError::Lease)?;
@@ -229,7 +230,11 @@ impl<S: GraphState> Player<'_, S> {
         ended.min_by_key(|(_, recorded)| recorded.ended_at)
     }
 
-    async fn answer(&mut self, open: &WaitInfo, recorded: &CaseWait) -> Result<Result<(), (StepId, String)>, ReplayError> {
+    async fn answer(
+        &mut self,
+        open: &WaitInfo,
+        recorded: &CaseWait,
+    ) -> Result<Result<(), (StepId, String)>, ReplayError> {
         if let Some(at) = recorded.ended_at {
             self.script.clock().set(at);
         }

@@ -11,8 +11,8 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     case::{
-        Begins, CASE_V, Case, CaseCheckpoint, CaseEnd, CaseError, CaseEvent, CaseExecution, CaseIntervention,
-        CaseStep, CaseWait, Origin,
+        Begins, CASE_V, Case, CaseCheckpoint, CaseEnd, CaseError, CaseEvent, CaseExecution, CaseIntervention, CaseStep,
+        CaseWait, Origin,
     },
     criteria::Criteria,
     place,
@@ -106,8 +106,7 @@ fn one(
     let mut begins = None;
     for ns in whole::namespaces(read, tenant, id, "%")? {
         let log = checkpoints::log(read, tenant, id, &ns, u64::MAX, true)?;
-        let damaged =
-            |superstep| DurableError::Damaged { execution: id.clone(), ns: ns.clone(), superstep };
+        let damaged = |superstep| DurableError::Damaged { execution: id.clone(), ns: ns.clone(), superstep };
         checkpoint::check_log(id, &ns, &log).map_err(damaged)?;
         let names = nodes(read, tenant, id, &ns)?;
         let mut log_rows = &log.rows[..];
@@ -115,7 +114,8 @@ fn one(
             let at = log_rows.iter().rposition(|row| row.form == Form::Full).filter(|_| log.snapshot.is_none());
             let Some(at) = at.filter(|at| log_rows[*at].v > 1) else { return Err(unfit(id)) };
             let first = &log_rows[at];
-            begins = Some(Begins { superstep: first.superstep, state: raw(&first.data)?, position: json(&first.frontier)? });
+            begins =
+                Some(Begins { superstep: first.superstep, state: raw(&first.data)?, position: json(&first.frontier)? });
             log_rows = &log_rows[at..];
         }
         for row in log_rows {
@@ -234,11 +234,8 @@ fn events(
     case: &Case,
     places: &BTreeMap<String, StepId>,
 ) -> Result<Vec<CaseEvent>, CaseError> {
-    let known: BTreeSet<String> = case
-        .executions
-        .iter()
-        .flat_map(|execution| execution.steps.iter().map(|step| step.step.to_string()))
-        .collect();
+    let known: BTreeSet<String> =
+        case.executions.iter().flat_map(|execution| execution.steps.iter().map(|step| step.step.to_string())).collect();
     let mut made: Vec<(Option<String>, CaseEvent)> = Vec::new();
     for event in events_of(read, scope, ids, 0, EVENTS_MAX)? {
         if event.visibility != Visibility::Business {

@@ -12,9 +12,8 @@ use super::{
 use crate::{Graph, GraphState, Resources};
 
 /// A graph whose state's type is no longer said.
-type Play = Box<
-    dyn for<'a> Fn(&'a Case, &'a [Migrations]) -> BoxFuture<'a, Result<Replayed, ReplayError>> + Send + Sync,
->;
+type Play =
+    Box<dyn for<'a> Fn(&'a Case, &'a [Migrations]) -> BoxFuture<'a, Result<Replayed, ReplayError>> + Send + Sync>;
 
 /// Replays cases with the graphs of a program. See the repository's `docs/evaluation.md`.
 #[derive(Default)]

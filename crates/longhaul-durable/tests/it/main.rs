@@ -37,6 +37,8 @@ mod queue_processes;
 #[cfg(test)]
 mod refused;
 #[cfg(test)]
+mod replaying;
+#[cfg(test)]
 mod resumes;
 #[cfg(test)]
 mod runs;
