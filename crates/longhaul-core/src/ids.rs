@@ -130,6 +130,12 @@ prefixed_id!(
     /// One record of the workspace.
     RecordId, "rec", "a record id");
 prefixed_id!(
+    /// One version of a milestone of a task.
+    MilestoneId, "milestone", "a milestone id");
+prefixed_id!(
+    /// One message of a conversation.
+    MessageId, "msg", "a message id");
+prefixed_id!(
     /// One verdict of the verifier.
     VerdictId, "verdict", "a verdict id");
 

@@ -17,14 +17,16 @@ mod event;
 mod ids;
 pub mod limits;
 mod scope;
+mod tokens;
 mod tool;
 
 pub use ambient::{Ambient, Clock, IdGen, Rng, SeededRng, SystemClock, SystemRng, TimeMs};
 pub use digest::{Digest, DigestError, Digester};
 pub use event::{Event, EventDraft, Visibility};
 pub use ids::{
-    EventId, ExecutionId, FeatureId, IdError, MemoryId, RecordId, SessionId, TaskId, TenantId, ThreadId, TraceId,
-    UserId, VerdictId,
+    EventId, ExecutionId, FeatureId, IdError, MemoryId, MessageId, MilestoneId, RecordId, SessionId, TaskId, TenantId,
+    ThreadId, TraceId, UserId, VerdictId,
 };
 pub use scope::{Scope, TaskScope};
+pub use tokens::estimate_tokens;
 pub use tool::{ToolCall, ToolSpec};

@@ -18,3 +18,17 @@ pub const STEP_RESULT_BYTES_MAX: usize = 1024 * 1024;
 pub const EVENT_DATA_BYTES_MAX: usize = 64 * 1024;
 /// Most supersteps of one execution, unless the caller states another bound.
 pub const SUPERSTEPS_MAX: u64 = 10_000;
+/// Largest content of a record that is kept in a row; a larger one is a blob.
+pub const CONTENT_INLINE_BYTES_MAX: usize = 16 * 1024;
+/// Longest summary of a record.
+pub const SUMMARY_CHARS_MAX: usize = 1_000;
+/// Longest source of a record.
+pub const RECORD_SOURCE_CHARS_MAX: usize = 500;
+/// Most text of one record that is searched.
+pub const INDEXED_TEXT_BYTES_MAX: usize = 256 * 1024;
+/// Most refs of one milestone, and of one message.
+pub const REFS_MAX: usize = 256;
+/// Largest text of one message of a conversation. A larger one is ingested and kept as a ref.
+pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+/// Most messages of one conversation.
+pub const SESSION_MESSAGES_MAX: u64 = 100_000;

@@ -7,7 +7,7 @@ use crate::{queue, stream};
 
 /// The migrations of this crate; give them to [`longhaul_store::Store::open`].
 pub const MIGRATIONS: Migrations =
-    Migrations { component: "durable", steps: &[FIRST, SECOND, WAITS, queue::TABLES, stream::INDEX] };
+    Migrations { component: "durable", steps: &[FIRST, SECOND, WAITS, queue::TABLES, stream::INDEX, ENDS] };
 
 const FIRST: &str = "
 CREATE TABLE executions (
@@ -271,3 +271,17 @@ CREATE TABLE interventions_seen (
     PRIMARY KEY (tenant_id, execution_id, consumer, intervention_id)
 ) STRICT, WITHOUT ROWID;
 ";
+
+/// How to see that an execution, a step or a wait exists; see the store's register of ids.
+const ENDS: &str = "INSERT INTO link_ends (prefix, query) VALUES
+    ('exec_', 'SELECT user_id FROM executions WHERE tenant_id = ?1 AND execution_id = ?2'),
+    ('exec_/', 'SELECT e.user_id FROM steps s
+        JOIN executions e ON e.tenant_id = s.tenant_id AND e.execution_id = s.execution_id
+        WHERE s.tenant_id = ?1 AND s.execution_id = ?3
+            AND ?2 = s.execution_id || ''/'' || s.ns || s.node || ''/'' || s.superstep
+                || CASE WHEN s.ns = '''' AND s.task = 0 THEN '''' ELSE ''.'' || s.task END
+                || ''/'' || s.name || ''#'' || s.ordinal
+        LIMIT 1'),
+    ('wait_', 'SELECT e.user_id FROM waits w
+        JOIN executions e ON e.tenant_id = w.tenant_id AND e.execution_id = w.execution_id
+        WHERE w.tenant_id = ?1 AND w.wait_id = ?2')";

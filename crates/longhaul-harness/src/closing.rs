@@ -8,7 +8,7 @@ use longhaul_core::{EventDraft, TimeMs};
 use longhaul_durable::{NodeError, StepError};
 use longhaul_memory::{Kind, MemoryError, Prepared, Source, user::UserError};
 use longhaul_store::{StoreError, Tx};
-use longhaul_workspace::{NewRecord, StagedRecord};
+use longhaul_workspace::{Ingest, StagedRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -111,14 +111,13 @@ async fn set_aside(s: &Sitting<'_>) -> Result<Option<StagedRecord>, StepError> {
     if patch.is_empty() {
         return Ok(None);
     }
-    let about = NewRecord {
-        collection: "unfinished".to_owned(),
-        kind: longhaul_workspace::Kind::Artifact,
+    let summary = format!("unfinished work of session {}", s.session);
+    let source = "harness, taken out of the folder when the session ended";
+    let patch = Ingest {
         media_type: "text/x-diff".to_owned(),
-        summary: format!("unfinished work of session {}", s.session),
-        source: "harness, taken out of the folder when the session ended".to_owned(),
+        ..Ingest::new(longhaul_workspace::Kind::Artifact, "unfinished", &summary, source, patch)
     };
-    let staged = s.harness.workspace.stage(&s.owner(), about, &patch).await;
+    let staged = s.harness.workspace.task(&s.owner()).stage(patch).await;
     staged.map(Some).map_err(StepError::from)
 }
 

@@ -2,7 +2,7 @@
 //! folder fit for the next (H3, H4). The harness runs this order; the model works inside it.
 
 use longhaul_agent::{Conversed, Ending, Limits, Opening, converse};
-use longhaul_core::{EventDraft, FeatureId, TimeMs};
+use longhaul_core::{EventDraft, FeatureId, RecordId, TimeMs};
 use longhaul_durable::{NodeContext, NodeError, StepError};
 use longhaul_memory::Query;
 use serde::{Deserialize, Serialize};
@@ -215,8 +215,8 @@ async fn unfinished_patch(
     if last.purpose.feature() != Some(feature.id()) {
         return None;
     }
-    let id = last.unfinished.as_ref()?.parse().ok()?;
-    let (_, content) = s.harness.workspace.read(&s.owner().scope, &id).await.ok()?;
+    let id: RecordId = last.unfinished.as_ref()?.parse().ok()?;
+    let (_, content) = s.harness.workspace.task(&s.owner()).read(&id).await.ok()?;
     let shown = content.get(..PATCH_SHOWN_BYTES).unwrap_or(&content);
     Some(String::from_utf8_lossy(shown).into_owned())
 }

@@ -5,7 +5,8 @@ use longhaul_store::Migrations;
 /// Tables of features, verdicts and work sessions.
 pub const MIGRATIONS: Migrations = Migrations {
     component: "harness",
-    steps: &["create table features (
+    steps: &[
+        "create table features (
         tenant_id text not null,
         task_id text not null,
         feature_id text not null,
@@ -52,5 +53,14 @@ pub const MIGRATIONS: Migrations = Migrations {
         entry text not null,
         schema integer not null,
         primary key (tenant_id, task_id, number)
-    );"],
+    );",
+        ENDS,
+    ],
 };
+
+/// How to see that a verdict exists; see the store's register of ids.
+const ENDS: &str = "create index verdicts_by_id on verdicts (tenant_id, verdict_id);
+insert into link_ends (prefix, query) values
+    ('verdict_', 'select t.user_id from verdicts v
+        left join tasks t on t.tenant_id = v.tenant_id and t.task_id = v.task_id
+        where v.tenant_id = ?1 and v.verdict_id = ?2 limit 1')";

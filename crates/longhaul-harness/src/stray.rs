@@ -5,7 +5,7 @@
 
 use longhaul_core::EventDraft;
 use longhaul_durable::{NodeError, StepError};
-use longhaul_workspace::{Kind, NewRecord, StagedRecord};
+use longhaul_workspace::{Ingest, Kind, StagedRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -29,23 +29,23 @@ pub(crate) async fn set_aside(s: &Sitting<'_>) -> Result<Found, NodeError> {
         if stray.is_empty() {
             return Ok(Found { undone, set_aside: None, staged: None });
         }
-        let about = NewRecord {
-            collection: "unfinished".to_owned(),
-            kind: Kind::Artifact,
+        let summary = "changes found in the folder that nobody had committed";
+        let source = "harness, set aside so that work starts from the last commit";
+        let patch = Ingest {
             media_type: "text/x-diff".to_owned(),
-            summary: "changes found in the folder that nobody had committed".to_owned(),
-            source: "harness, set aside so that work starts from the last commit".to_owned(),
+            ..Ingest::new(Kind::Artifact, "unfinished", summary, source, stray)
         };
-        let record = s.harness.workspace.stage(&s.owner(), about, &stray).await;
-        let record = record?;
+        let record = s.harness.workspace.task(&s.owner()).stage(patch).await?;
         Ok(Found { undone, set_aside: Some(record.reference().id.to_string()), staged: Some(record) })
     };
     let events = |found: &Found| {
         let kept = found.set_aside.iter();
         kept.map(|record| EventDraft::business("changes.set_aside", json!({"record": record}))).collect()
     };
-    s.record_with("set_aside", look, events, |tx, found| found.staged.iter().try_for_each(|record| record.commit(tx)))
-        .await
+    s.record_with("set_aside", look, events, |tx, found| {
+        Ok(found.staged.iter().try_for_each(|record| record.commit(tx))?)
+    })
+    .await
 }
 
 /// Makes the folder the last commit with the guarded files as the store has them; gives its tree.

@@ -6,7 +6,7 @@
 use longhaul_core::{Ambient, Digest, FeatureId, TaskScope, VerdictId};
 use longhaul_durable::StepError;
 use longhaul_store::{ReadTx, StoreError, Tx, values};
-use longhaul_workspace::{Kind, NewRecord, RecordRef, Relation, StagedRecord, WorkspaceError, link};
+use longhaul_workspace::{Ingest, Kind, RecordRef, Relation, StagedRecord, WorkspaceError};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -171,7 +171,7 @@ impl RecordedVerdict {
         )?;
         for record in &self.staged {
             record.commit(tx)?;
-            link(tx, &owner.scope, record.reference().id.as_str(), Relation::Verifies, self.id.as_str())?;
+            record.link(tx, Relation::Verifies, self.id.as_str())?;
         }
         Ok(())
     }
@@ -331,14 +331,15 @@ async fn keep_evidence(
     let mut pieces = vec![("the flow's log: steps, console, network".to_owned(), "application/json", log)];
     pieces.extend(pictures.into_iter().map(|(summary, png)| (summary, "image/png", png)));
     for (summary, media_type, content) in pieces {
-        let about = NewRecord {
-            collection: "evidence".to_owned(),
-            kind: Kind::Evidence,
+        let whole = format!("{}: {summary}", verdict.feature);
+        let source = format!("verifier, {}", verdict.id);
+        let evidence = Ingest {
             media_type: media_type.to_owned(),
-            summary: format!("{}: {summary}", verdict.feature),
-            source: format!("verifier, {}", verdict.id),
+            // Found by what it shows: a flow's log is long, and its words are not what anybody looks for.
+            text: Some(String::new()),
+            ..Ingest::new(Kind::Evidence, "evidence", &whole, &source, content)
         };
-        let staged = harness.workspace.stage(&subject.project.owner, about, &content).await?;
+        let staged = harness.workspace.task(&subject.project.owner).stage(evidence).await?;
         verdict.evidence.push(Evidence {
             summary,
             record: staged.reference().clone(),

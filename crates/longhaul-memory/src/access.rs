@@ -237,6 +237,34 @@ impl Memory {
         self.shared.store.read(all).await
     }
 
+    /// Whether the user may read this partition: owns it, or has a grant. Where there is none, nobody may.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn may_read(&self, read: &ReadTx<'_>, scope: &Scope, namespace: &Namespace) -> Result<bool, StoreError> {
+        may(read, scope, namespace, Right::Read)
+    }
+
+    /// Whether the user may write to this partition, as [`Memory::may_read`].
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn may_write(&self, read: &ReadTx<'_>, scope: &Scope, namespace: &Namespace) -> Result<bool, StoreError> {
+        may(read, scope, namespace, Right::Write)
+    }
+
+    /// The partitions that others have granted to the user, whose names begin like this.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn granted(&self, read: &ReadTx<'_>, scope: &Scope, prefix: &str) -> Result<Vec<Namespace>, StoreError> {
+        let sql = "SELECT DISTINCT namespace FROM memory_grants
+                   WHERE tenant_id = ?1 AND grantee IN (?2, '*') AND substr(namespace, 1, ?4) = ?3 ORDER BY namespace";
+        let names = read.query(sql, &values![&scope.tenant, &scope.user, prefix, prefix.len()], |row| row.get(0))?;
+        let names: Vec<String> = names;
+        Ok(names.into_iter().filter_map(|name| name.parse().ok()).collect())
+    }
+
     /// Makes a partition for a purpose, owned by the scope's user, in the caller's transaction. Tells whether it is new.
     ///
     /// # Errors

@@ -147,8 +147,11 @@ impl Memory {
         Ok(ids)
     }
 
-    /// Writes memories of one namespace.
-    fn insert_batch(
+    /// Writes memories that were checked before, and whose namespace is this one, in order; as [`Memory::insert_all`].
+    ///
+    /// # Errors
+    /// As [`Memory::insert_prepared`].
+    pub fn insert_batch(
         &self,
         tx: &mut Tx<'_>,
         scope: &Scope,

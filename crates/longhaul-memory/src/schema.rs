@@ -19,6 +19,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         user::schema::STEP_4,
         actions::schema::STEP_5,
         remote::state::STEP_6,
+        STEP_7,
     ],
 };
 
@@ -208,3 +209,8 @@ CREATE TABLE memory_access (
     PRIMARY KEY (tenant_id, namespace, memory_id)
 ) STRICT, WITHOUT ROWID;
 ";
+
+/// How to see that a memory exists, hot or cold; see the store's register of ids.
+const STEP_7: &str = "INSERT INTO link_ends (prefix, query) VALUES
+    ('mem_', 'SELECT user_id FROM memories WHERE tenant_id = ?1 AND memory_id = ?2
+        UNION ALL SELECT user_id FROM memory_cold WHERE tenant_id = ?1 AND memory_id = ?2')";

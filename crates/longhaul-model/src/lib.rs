@@ -39,7 +39,6 @@ mod chat;
 mod error;
 mod openai;
 mod secret;
-mod tokens;
 
 pub use cassette::{
     Cassette, CassetteError, CassetteServer, CassetteServerError, CassetteServerSettings, Problem, Served,
@@ -47,8 +46,8 @@ pub use cassette::{
 };
 pub use chat::{ChatModel, ChatRequest, ChatResponse, Finish, Message, ModelInfo, OnDelta, Retry, Usage};
 pub use error::{ErrorKind, ModelError, Waiting};
+pub use longhaul_core::estimate_tokens;
 pub use openai::{
     AnswerLimitField, CallLimits, EmbeddingClient, EmbeddingSettings, Embeddings, OpenAiChat, OpenAiSettings,
 };
 pub use secret::Secret;
-pub use tokens::estimate_tokens;

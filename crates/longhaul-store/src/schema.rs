@@ -4,7 +4,7 @@ use crate::Migrations;
 
 /// The store's own migrations; [`crate::Store::open`] includes them.
 pub const MIGRATIONS: Migrations =
-    Migrations { component: "store", steps: &[FIRST, LEASE_TTL, BLOB_REFERENCES, BLOB_PLACES] };
+    Migrations { component: "store", steps: &[FIRST, LEASE_TTL, BLOB_REFERENCES, BLOB_PLACES, LINK_ENDS] };
 
 const FIRST: &str = "
 CREATE TABLE tenants (
@@ -109,3 +109,14 @@ CREATE TABLE blob_uploads (
     PRIMARY KEY (tenant_id, upload)
 ) STRICT;
 ";
+
+/// The queries that tell whether an id is there and whose it is; see `ends`.
+const LINK_ENDS: &str = "CREATE TABLE link_ends (
+    prefix TEXT NOT NULL PRIMARY KEY,
+    query TEXT NOT NULL
+) STRICT;
+INSERT INTO link_ends (prefix, query) VALUES
+    ('task_', 'SELECT user_id FROM tasks WHERE tenant_id = ?1 AND task_id = ?2'),
+    ('sess_', 'SELECT user_id FROM sessions WHERE tenant_id = ?1 AND session_id = ?2'),
+    ('evt_', 'SELECT user_id FROM events WHERE tenant_id = ?1 AND event_id = ?2 LIMIT 1');
+CREATE INDEX events_by_id ON events (tenant_id, event_id);";

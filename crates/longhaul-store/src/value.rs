@@ -5,8 +5,8 @@
 use std::str::FromStr;
 
 use longhaul_core::{
-    Digest, EventId, ExecutionId, FeatureId, MemoryId, RecordId, SessionId, TaskId, TenantId, ThreadId, TimeMs,
-    TraceId, UserId, VerdictId,
+    Digest, EventId, ExecutionId, FeatureId, MemoryId, MessageId, MilestoneId, RecordId, SessionId, TaskId, TenantId,
+    ThreadId, TimeMs, TraceId, UserId, VerdictId,
 };
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 
@@ -75,6 +75,8 @@ ids!(
     TraceId,
     EventId,
     MemoryId,
+    MessageId,
+    MilestoneId,
     RecordId,
     VerdictId,
     ThreadId,

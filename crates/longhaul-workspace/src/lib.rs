@@ -1,66 +1,61 @@
-//! Records with content, and the typed links between them.
+//! Records with content, the typed links between them, milestones, conversations, and what of all that belongs into the
+//! next round.
 //!
-//! A record is something worth keeping: evidence of a verdict, an unfinished patch, a note. Its content lives once, as
-//! a blob; everybody else carries the small [`RecordRef`]. This crate does not decide what to remember, and it is no
-//! business database.
+//! A record is something worth keeping: a draft, evidence of a verdict, a note. Its content lives once, in a row or as a
+//! blob; everybody else carries the small [`RecordRef`]. Every handle is opened with whose data it is. This crate does
+//! not decide what to remember, and it is no business database.
 //!
-//! ```no_run
-//! # async fn example(store: longhaul_store::Store, owner: longhaul_core::TaskScope) -> Result<(), longhaul_workspace::WorkspaceError> {
-//! use longhaul_workspace::{Kind, NewRecord, Workspace};
+//! ```
+//! use longhaul_core::{Ambient, TaskScope};
+//! use longhaul_memory::Memory;
+//! use longhaul_store::{Store, StoreSettings};
+//! use longhaul_workspace::{Ingest, Kind, NewLink, Relation, Workspace};
 //!
-//! let workspace = Workspace::new(store.clone(), longhaul_core::Ambient::system());
-//! let draft = NewRecord {
-//!     collection: "evidence".into(),
-//!     kind: Kind::Evidence,
-//!     media_type: "text/plain".into(),
-//!     summary: "console output of the failing flow".into(),
-//!     source: "verifier".into(),
-//! };
-//! let record = workspace.stage(&owner, draft, b"TypeError: x is undefined").await?; // content is on disk, not yet visible
-//! let kept = record.clone();
-//! store.write(move |tx| kept.commit(tx)).await?; // row and whatever else belongs to it, in one transaction
-//! assert_eq!(workspace.read(&owner.scope, &record.reference().id).await?.1, b"TypeError: x is undefined");
-//! # Ok(()) }
+//! # let folder = tempfile::tempdir()?;
+//! # let runtime = tokio::runtime::Runtime::new()?;
+//! # runtime.block_on(async {
+//! let migrations = [longhaul_memory::MIGRATIONS, longhaul_workspace::MIGRATIONS];
+//! let store = Store::open(StoreSettings::new(folder.path()), Ambient::system(), &migrations).await?;
+//! let workspace = Workspace::new(store.clone(), Memory::new(store, None));
+//! let task = workspace.task(&TaskScope::single_user());
+//!
+//! let log = Ingest::new(Kind::Evidence, "evidence", "console of the failing flow", "tool:browser", "TypeError: x");
+//! let seen = task.ingest(log).await?;
+//! let choice = Ingest::new(Kind::Decision, "decisions", "repair x before anything else", "agent", "x is undefined");
+//! let decided = task.ingest(choice).await?;
+//! task.link(NewLink::new(&seen.id, Relation::Supports, &decided.id)).await?;
+//!
+//! assert_eq!(task.read(&seen).await?.1, b"TypeError: x"); // verified against the digest in the ref
+//! # Ok::<_, longhaul_workspace::WorkspaceError>(())
+//! # })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+mod access;
+mod content;
+pub mod context;
 mod error;
+mod ingest;
 mod links;
-mod records;
+mod milestones;
+mod parts;
+mod record;
+pub mod review;
+mod schema;
+mod schema_check;
+pub mod sessions;
+mod staged;
+pub mod tokens;
+mod workspace;
 
+pub use access::{partition_of, talk_partition_of};
+pub use content::ContentReader;
 pub use error::WorkspaceError;
-pub use links::{Link, Relation, link, links_from};
-pub use records::{Kind, NewRecord, Record, RecordRef, StagedRecord, Workspace};
-
-use longhaul_store::Migrations;
-
-/// Tables of records and links, and the word to the store that records hold blobs.
-pub const MIGRATIONS: Migrations = Migrations { component: "workspace", steps: &[TABLES, HOLDS_BLOBS] };
-
-const TABLES: &str = "create table records (
-        tenant_id text not null,
-        record_id text not null,
-        task_id text not null,
-        collection text not null,
-        kind text not null,
-        media_type text not null,
-        summary text not null,
-        source text not null,
-        digest text not null,
-        size integer not null,
-        created_at integer not null,
-        schema integer not null,
-        primary key (tenant_id, record_id)
-    );
-    create index records_by_task on records (tenant_id, task_id, collection, created_at);
-    create table links (
-        tenant_id text not null,
-        source_id text not null,
-        relation text not null,
-        target_id text not null,
-        created_at integer not null,
-        primary key (tenant_id, source_id, relation, target_id)
-    );
-    create index links_by_target on links (tenant_id, target_id);";
-
-const HOLDS_BLOBS: &str =
-    "insert into blob_references (component, query) values ('workspace', 'select tenant_id, digest from records')";
+pub use ingest::{Content, Ingest};
+pub use links::{LINKS_MAX, Link, NewLink, Relation, link};
+pub use milestones::{Milestone, NewMilestone, reach};
+pub use parts::source_of;
+pub use record::{Kind, Record, RecordRef, Wanted};
+pub use schema::MIGRATIONS;
+pub use staged::StagedRecord;
+pub use workspace::{TaskWorkspace, UserWorkspace, Workspace};

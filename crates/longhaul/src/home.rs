@@ -124,11 +124,12 @@ impl Longhaul {
     /// The live components of the harness.
     pub(crate) fn harness(&self, model: Arc<dyn ChatModel>, embedder: Option<Arc<dyn Embedder>>) -> Arc<Harness> {
         let (limits, init) = (self.settings.sandbox.clone(), self.program.sandbox_init.clone());
+        let memory = self.memory(embedder);
         Arc::new(Harness {
             store: self.store.clone(),
             ambient: self.ambient.clone(),
-            memory: self.memory(embedder),
-            workspace: Workspace::new(self.store.clone(), self.ambient.clone()),
+            workspace: Workspace::new(self.store.clone(), memory.clone()),
+            memory,
             model,
             browser: SharedBrowser::new(self.browser_settings()),
             sandbox: Arc::new(move |place: SandboxPlace| {
@@ -150,6 +151,11 @@ impl Longhaul {
             work_dir: self.work_dir(),
             settings: self.harness_settings(),
         })
+    }
+
+    /// What is kept of tasks; without an embedder it is searched by words alone.
+    pub(crate) fn workspace(&self, embedder: Option<Arc<dyn Embedder>>) -> Workspace {
+        Workspace::new(self.store.clone(), self.memory(embedder))
     }
 
     /// The memory of the harness, as the settings want it.

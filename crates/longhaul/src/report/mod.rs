@@ -23,7 +23,6 @@ mod verdicts;
 use std::path::{Path, PathBuf};
 
 use longhaul_harness::Git;
-use longhaul_workspace::Workspace;
 use serde::Serialize;
 use tokio::{fs, io::AsyncWriteExt};
 
@@ -48,8 +47,8 @@ impl Longhaul {
         // Without git, or without the folder, the page shows the sessions' words instead of the commits' subjects.
         let log = Git::of_project(&details.project.dir).log(ledger::COMMITS_MAX).await.unwrap_or_default();
         let mut gathered = gather::gather(&details, &log);
-        let workspace = Workspace::new(self.store.clone(), self.ambient.clone());
-        pictures::Album::new(&workspace, &self.scope).fill(&mut gathered).await;
+        let workspace = self.workspace(None).user(&self.scope);
+        pictures::Album::new(&workspace).fill(&mut gathered).await;
         gathered.data.notes.extend(left_out(&gathered.data));
         let html = page::render(&gathered.data);
         let failed = |source| LonghaulError::ReportNotWritten { path: out.to_owned(), source };

@@ -2,9 +2,8 @@
 //! out; a picture that can no longer be read is said to be so.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use longhaul_core::Scope;
 use longhaul_harness::verification::Evidence;
-use longhaul_workspace::Workspace;
+use longhaul_workspace::UserWorkspace;
 
 use super::{
     data::{Picture, Pixels},
@@ -19,15 +18,14 @@ const PNG_MARK: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// Reads pictures until the bound is reached.
 pub(super) struct Album<'a> {
-    workspace: &'a Workspace,
-    scope: &'a Scope,
+    workspace: &'a UserWorkspace,
     left: usize,
     left_out: usize,
 }
 
 impl<'a> Album<'a> {
-    pub(super) fn new(workspace: &'a Workspace, scope: &'a Scope) -> Self {
-        Self { workspace, scope, left: PICTURES_CHARS_MAX, left_out: 0 }
+    pub(super) fn new(workspace: &'a UserWorkspace) -> Self {
+        Self { workspace, left: PICTURES_CHARS_MAX, left_out: 0 }
     }
 
     /// Fills in the pictures of a page: first those of what went wrong, within their share, then those of the features.
@@ -51,7 +49,7 @@ impl<'a> Album<'a> {
 
     async fn show(&mut self, wanted: Option<&Evidence>, keep: usize) -> Option<Picture> {
         let wanted = wanted?;
-        let content = match self.workspace.read(self.scope, &wanted.record.id).await {
+        let content = match self.workspace.read(&wanted.record).await {
             Err(error) => Pixels::LeftOut(format!("the picture cannot be read any more: {error}")),
             Ok((_, png)) => match size_of(&png) {
                 None => Pixels::LeftOut("what was kept is not a picture".to_owned()),
