@@ -6,8 +6,8 @@ use longhaul_core::{ExecutionId, TenantId, ThreadId, TimeMs};
 use longhaul_store::{LeaseError, StoreError};
 
 use crate::{
-    AnswerSchemaError, ConflictError, EntryId, EntryStatus, LimitError, Misfit, RouteError, Status, StepId, WaitId,
-    WaitInfo, WaitStatus,
+    AnswerSchemaError, ConflictError, EntryId, EntryStatus, LimitError, Misfit, MissingResource, RouteError, Status,
+    StepId, WaitId, WaitInfo, WaitStatus,
 };
 
 /// Why a node did not finish. Nothing of its superstep was closed; recorded steps stay recorded, and the next run tries
@@ -328,6 +328,15 @@ pub enum DurableError {
         current: String,
         /// What of the execution has no place in the graph given now.
         misfits: Vec<Misfit>,
+    },
+    /// The run was not given live objects that nodes of the graph declare. Nothing was begun or changed.
+    #[error(
+        "the run was not begun, as it is not given what its nodes need:{}\nadd them to its resources",
+        .missing.iter().map(|one| format!("\n  {} needs {}", one.node, one.resource)).collect::<String>()
+    )]
+    MissingResources {
+        /// What is missing, and which nodes need it.
+        missing: Vec<MissingResource>,
     },
     /// What was recorded, or what a migration made of it, has no place in the graph.
     #[error("thread {thread} does not fit the graph{}: correct the migration, nothing was changed", listed(.misfits))]

@@ -170,7 +170,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`DurableError::Lease`] when somebody else is at work on the thread, [`DurableError::ThreadTaken`] when another
-    /// user has an unfinished execution there, [`DurableError::GraphChanged`],
+    /// user has an unfinished execution there, [`DurableError::MissingResources`], [`DurableError::GraphChanged`],
     /// [`DurableError::Damaged`], [`DurableError::Diverged`], [`DurableError::Limit`], [`DurableError::Supersteps`],
     /// [`DurableError::Draining`], [`DurableError::Store`]; those of [`Self::continue_with`] for an answer.
     pub async fn run<S: GraphState>(
@@ -181,6 +181,10 @@ impl Runtime {
         initial: S,
         options: RunOptions<S>,
     ) -> Result<Outcome<S>, DurableError> {
+        let missing = graph.missing_resources(&options.resources);
+        if !missing.is_empty() {
+            return Err(DurableError::MissingResources { missing });
+        }
         match &self.store {
             Some(store) => {
                 let plan = Plan::new(self, graph, scope, thread, initial, options.answer.clone());

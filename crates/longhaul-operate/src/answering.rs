@@ -124,7 +124,7 @@ fn one(target: &str, mut open: Vec<WaitInfo>) -> Result<Option<WaitInfo>, Operat
 
 /// What is said to the wait: a bare yes or no is a boolean, or an object with `approved` where the wait's schema names
 /// that.
-fn value_of(wait: &WaitInfo, decision: &Decision, note: Option<&str>) -> Result<Value, OperateError> {
+pub(crate) fn value_of(wait: &WaitInfo, decision: &Decision, note: Option<&str>) -> Result<Value, OperateError> {
     let yes = match decision {
         Decision::Value(value) => return Ok(value.clone()),
         Decision::Approve => true,

@@ -2,15 +2,25 @@
 //!
 //! It owns putting that together for every kind of id. Invariant: it changes nothing.
 
-use longhaul_core::{ExecutionId, SessionId, TaskId, TaskScope, ThreadId, TraceId};
-use longhaul_durable::{EntryId, ExecutionFilter, ExecutionView, Happening, StepId, WaitId, WaitInfo};
+use longhaul_core::{ExecutionId, TaskScope, ThreadId, TraceId};
+use longhaul_durable::{EntryId, ExecutionFilter, ExecutionView, Happening, Point, StepId, WaitId, WaitInfo};
 use serde::Serialize;
 
-use crate::{OperateError, Operator, moments::moment, queued::standing, rows};
+use crate::{
+    ChainLink, OperateError, Operator,
+    chain::{self, Focus},
+    moments::moment,
+    queued::standing,
+    rows,
+};
 
-const LOOKED_FOR: &str = "executions (exec_…), their steps (exec_…/node/1/name#1), waits (wait_…), queue entries (entry_…), tasks (task_…), \
-                          sessions (sess_…), traces (trace_…), events (evt_…), records (rec_…), memories (mem_…), \
-                          verdicts (verdict_…) and threads";
+/// Moments of an execution that a chain is made from.
+const MOMENTS_MAX: u32 = 1_000;
+
+const LOOKED_FOR: &str = "executions (exec_…), their steps (exec_…/node/1/name#1) and checkpoints (exec_…@1), waits (wait_…), \
+                          notes (note_…), queue entries (entry_…), tasks (task_…), sessions (sess_…), \
+                          messages (msg_…), traces (trace_…), events (evt_…), records (rec_…), \
+                          milestones (milestone_…), memories (mem_…), verdicts (verdict_…), tenants, users and threads";
 
 /// Something that is known about an id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -55,6 +65,9 @@ pub struct Explanation {
     pub story: Vec<Line>,
     /// What of the story was left out, the oldest.
     pub omitted: usize,
+    /// From what was seen to what it rests on: event, steps, checkpoint, evidence. Empty for what belongs to no
+    /// execution.
+    pub chain: Vec<ChainLink>,
     /// Where it stands, where it resumes, what may run again and what may not.
     pub now: Vec<String>,
     /// What belongs to it as evidence.
@@ -64,7 +77,7 @@ pub struct Explanation {
 impl Explanation {
     pub(super) fn new(id: &str, kind: &'static str) -> Self {
         let (facts, story, now, evidence) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { id: id.to_owned(), kind, facts, story, omitted: 0, now, evidence }
+        Self { id: id.to_owned(), kind, facts, story, omitted: 0, chain: Vec::new(), now, evidence }
     }
 
     pub(super) fn fact(&mut self, name: &str, value: impl Into<String>) {
@@ -95,6 +108,8 @@ impl Operator {
         };
         let explained = if let Ok(step) = id.parse::<StepId>() {
             self.explain_step(&step, most).await.map_err(unknown)?
+        } else if let Ok(point) = id.parse::<Point>() {
+            self.explain_point(&point, most).await.map_err(unknown)?
         } else if let Ok(wait) = id.parse::<WaitId>() {
             self.explain_wait(&wait).await.map_err(unknown)?
         } else if id.parse::<ExecutionId>().is_ok() {
@@ -104,6 +119,8 @@ impl Operator {
             self.explain_trace(&trace, most).await.map_err(unknown)?
         } else if let Ok(entry) = id.parse::<EntryId>() {
             self.explain_entry(&entry).await?.ok_or_else(|| self.unknown(id, LOOKED_FOR))?
+        } else if id == self.scope.tenant.as_str() || id == self.scope.user.as_str() {
+            self.explain_owner(id).await?
         } else if let Some(kind) = rows::KINDS.iter().find(|kind| id.starts_with(kind.prefix)) {
             match self.explain_row(id, kind, most).await? {
                 Some(explained) => explained,
@@ -158,6 +175,7 @@ impl Operator {
         let limit = u32::try_from(most).unwrap_or(u32::MAX).saturating_add(1);
         let moments = self.runtime.story(&self.scope, &execution.id, limit).await?;
         told.now = self.prospects(view, &moments).await?;
+        told.chain = self.chain(view, &moments, Focus::default()).await?;
         told.story = self.told(&execution.id, &moments, limit).await?;
         told.evidence = self.evidence(execution.id.as_str()).await?;
         Ok(told)
@@ -219,8 +237,101 @@ impl Operator {
             }
             (None, None) => "not recorded: it runs when its node does".to_owned(),
         });
+        told.chain = self.chain(&view, &moments, Focus { step: Some(step.clone()), ..Focus::default() }).await?;
         told.evidence = self.evidence(&id).await?;
         Ok(told)
+    }
+
+    /// A checkpoint, or the superstep that is open.
+    async fn explain_point(&self, point: &Point, most: usize) -> Result<Explanation, OperateError> {
+        let view = self.execution(point.execution.as_str()).await?;
+        let Point { execution, ns, superstep } = point;
+        let before = Some(superstep.saturating_add(1));
+        let found = self.runtime.history_inside(&self.scope, execution, ns, before, 1).await?;
+        let found = found.into_iter().find(|found| found.superstep == *superstep);
+        let is_open = ns.is_empty() && *superstep == view.superstep + 1;
+        if found.is_none() && !is_open {
+            return Err(self.unknown(&point.to_string(), LOOKED_FOR));
+        }
+        let moments = self.runtime.story(&self.scope, execution, u32::MAX).await?;
+        let id = point.to_string();
+        let mut told = Explanation::new(&id, if is_open { "open superstep" } else { "checkpoint" });
+        told.owner(&view.execution.scope, &view.execution.thread);
+        told.fact("execution", execution.to_string());
+        told.fact("graph", format!("{} {}", view.execution.graph, view.execution.graph_version));
+        match &found {
+            Some(found) => {
+                let nodes = found.nodes.join(", ");
+                told.fact("after", if *superstep == 0 { "the beginning".to_owned() } else { nodes });
+                let mut next: Vec<&str> = found.position.frontier.iter().map(|planned| &*planned.node).collect();
+                next.dedup();
+                told.fact("then", if next.is_empty() { "the end".to_owned() } else { next.join(", ") });
+                told.fact("stored as", found.form.as_str());
+                told.fact("digest", found.digest.to_string());
+                told.fact("committed", format!("{} UTC", moment(found.at.0)));
+            }
+            None => told.fact("then", view.next.join(", ")),
+        }
+        let within = format!("{superstep}.");
+        let mine = |what: &Happening| match what {
+            Happening::Checkpoint { ns: of, superstep: number, .. } => of == ns && number == superstep,
+            Happening::Step { .. } | Happening::Intent { .. } | Happening::Receipt { .. } | Happening::Asked { .. } => {
+                what.step().is_some_and(|step| {
+                    (step.ns == *ns && step.superstep == *superstep) || (ns.is_empty() && step.ns.starts_with(&within))
+                })
+            }
+            Happening::Attempt { .. } => false,
+        };
+        let mine: Vec<_> = moments.iter().filter(|moment| mine(&moment.what)).cloned().collect();
+        told.story = self.told(execution, &mine, u32::try_from(most).unwrap_or(u32::MAX)).await?;
+        told.story.retain(|line| line.kind != "event");
+        told.now.push(if is_open {
+            "not closed: its nodes run again from their top, but for recorded steps".to_owned()
+        } else if ns.is_empty() && *superstep == view.superstep && !view.execution.status.is_finished() {
+            format!("the execution resumes here: {}", self.how_to_go_on(&view).await?)
+        } else {
+            "passed: it can be looked at, and forked".to_owned()
+        });
+        told.chain = self.chain(&view, &moments, Focus { point: Some(point.clone()), ..Focus::default() }).await?;
+        told.evidence = self.evidence(&id).await?;
+        Ok(told)
+    }
+
+    /// The tenant or the user as whom the store is looked at; others are nobody's business.
+    async fn explain_owner(&self, id: &str) -> Result<Explanation, OperateError> {
+        let is_tenant = id == self.scope.tenant.as_str();
+        let mut told = Explanation::new(id, if is_tenant { "tenant" } else { "user" });
+        if !is_tenant {
+            told.fact("of", self.scope.tenant.to_string());
+        }
+        let scope = self.scope.clone();
+        let counted = self.store.read(move |read| rows::of_owner(read, &scope)).await;
+        told.facts.extend(counted.map_err(|error: longhaul_store::StoreError| error)?);
+        Ok(told)
+    }
+
+    /// The chain of the newest execution that is meant.
+    async fn newest_chain(&self, filter: ExecutionFilter) -> Result<Vec<ChainLink>, OperateError> {
+        let found = self.runtime.executions(&self.scope, ExecutionFilter { limit: 1, ..filter }).await?;
+        let Some(view) = found.into_iter().next() else { return Ok(Vec::new()) };
+        let moments = self.runtime.story(&self.scope, &view.execution.id, MOMENTS_MAX).await?;
+        self.chain(&view, &moments, Focus::default()).await
+    }
+
+    /// The chain around a row that was written in an execution.
+    async fn chain_around(&self, id: &str, kind: &'static rows::Kind) -> Result<Vec<ChainLink>, OperateError> {
+        let (scope, wanted) = (self.scope.clone(), id.to_owned());
+        let place = self.store.read(move |read| rows::place_of(read, &scope, kind, &wanted)).await?;
+        let Some((execution, within)) = place else { return Ok(Vec::new()) };
+        let view = match self.execution(execution.as_str()).await {
+            Err(OperateError::Unknown { .. }) => return Ok(Vec::new()),
+            found => found?,
+        };
+        let moments = self.runtime.story(&self.scope, &execution, MOMENTS_MAX).await?;
+        let step = within.and_then(|within| format!("{execution}/{within}").parse::<StepId>().ok());
+        let event = (kind.prefix == "evt_").then(|| id.to_owned());
+        let focus = Focus { event, step, about: vec![id.to_owned()], ..Focus::default() };
+        self.chain(&view, &moments, focus).await
     }
 
     async fn explain_wait(&self, id: &WaitId) -> Result<Explanation, OperateError> {
@@ -253,6 +364,7 @@ impl Operator {
         } else {
             format!("to go on: {}", self.how_to_go_on(&view).await?)
         });
+        told.chain = self.chain(&view, &moments, chain::of_wait(&wait)).await?;
         told.evidence = self.evidence(id.as_str()).await?;
         Ok(told)
     }
@@ -261,8 +373,9 @@ impl Operator {
         let limit = u32::try_from(most).unwrap_or(u32::MAX).saturating_add(1);
         let filter = ExecutionFilter { trace: Some(trace.clone()), limit: 100, ..ExecutionFilter::default() };
         let mut told = Explanation::new(trace.as_str(), "trace");
-        self.add_executions(&mut told, filter).await?;
+        self.add_executions(&mut told, filter.clone()).await?;
         self.add_events(&mut told, "trace_id", limit).await?;
+        told.chain = self.newest_chain(filter).await?;
         if told.story.is_empty() {
             return Err(self.unknown(trace.as_str(), LOOKED_FOR));
         }
@@ -290,22 +403,27 @@ impl Operator {
         told.facts.extend(found.into_iter().flat_map(|found| found.facts));
         match kind.prefix {
             "task_" => {
-                let task: Option<TaskId> = id.parse().ok();
-                self.add_executions(&mut told, ExecutionFilter { task, limit: 100, ..ExecutionFilter::default() })
-                    .await?;
+                let filter = ExecutionFilter { task: id.parse().ok(), limit: 100, ..ExecutionFilter::default() };
+                self.add_executions(&mut told, filter.clone()).await?;
+                told.chain = self.newest_chain(filter).await?;
                 self.add_events(&mut told, "task_id", limit).await?;
                 let (scope, task) = (self.scope.clone(), id.to_owned());
                 told.evidence = self.store.read(move |read| rows::belongings(read, &scope, &task, &known)).await?;
             }
             "sess_" => {
-                let session: Option<SessionId> = id.parse().ok();
-                self.add_executions(&mut told, ExecutionFilter { session, limit: 100, ..ExecutionFilter::default() })
-                    .await?;
+                let filter = ExecutionFilter { session: id.parse().ok(), limit: 100, ..ExecutionFilter::default() };
+                self.add_executions(&mut told, filter.clone()).await?;
+                told.chain = self.newest_chain(filter).await?;
                 self.add_events(&mut told, "session_id", limit).await?;
                 let (scope, session) = (self.scope.clone(), id.to_owned());
                 told.facts.extend(self.store.read(move |read| rows::tasks_of(read, &scope, &session)).await?);
             }
-            _ => told.evidence = self.evidence(id).await?,
+            _ => {
+                told.evidence = self.evidence(id).await?;
+                if exists {
+                    told.chain = self.chain_around(id, kind).await?;
+                }
+            }
         }
         // A program of one purpose has executions and events of a task without a row for it.
         Ok((exists || !told.story.is_empty()).then_some(told))

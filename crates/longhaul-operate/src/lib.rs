@@ -19,20 +19,31 @@
 //! ```
 
 mod answering;
+mod belonging;
+mod chain;
 mod error;
 mod explaining;
 mod moments;
 mod next;
 mod operator;
 mod queued;
+mod refs;
 mod rows;
 mod settling;
 mod sound;
 mod story;
+mod tail;
+mod target;
+mod whereabouts;
 
 pub use answering::{Answered, Decision};
+pub use belonging::Belonging;
+pub use chain::ChainLink;
 pub use error::{ErrorKind, OperateError};
 pub use explaining::{Explanation, Fact, Line};
 pub use moments::moment;
 pub use operator::{OpenWait, Operator, StorePlace};
 pub use settling::{Cancelled, Retried};
+pub use tail::{Tail, TaskEvent};
+pub use target::Target;
+pub use whereabouts::{Asked, Reached, Standing, Unknown, Whereabouts};

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use longhaul_core::{Ambient, ExecutionId, Scope, TaskScope, TenantId, ThreadId, UserId};
 use longhaul_durable::{ExecutionFilter, ExecutionView, Runtime, StepId, WaitInfo};
-use longhaul_store::{Backup, BackupProgress, Report, StateKeys, Store, StoreError, StoreSettings};
+use longhaul_store::{Backup, BackupProgress, Migrations, Report, StateKeys, Store, StoreError, StoreSettings};
 
-use crate::{OperateError, rows, sound};
+use crate::{OperateError, refs, rows, sound};
 
 /// Which store is meant, and as whom.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ impl Operator {
             None => (existing(&home)?, home.display().to_string(), String::new()),
         };
         let settings = StoreSettings { keys: StateKeys::from_env().map_err(StoreError::from)?, ..settings };
-        let store = Store::open(settings, ambient.clone(), &[longhaul_durable::MIGRATIONS]).await?;
+        let store = open_known(settings, &ambient).await?;
         let runtime = Runtime::new(store.clone(), ambient);
         Ok(Self { store, runtime, scope: Scope { tenant, user }, actor, shown, flags })
     }
@@ -132,7 +132,8 @@ impl Operator {
     /// Those of [`Store::verify`].
     pub async fn verify(&self) -> Result<Report, OperateError> {
         let known = self.store.read(rows::components).await?;
-        let all = longhaul_durable::CHECKS.iter().chain(longhaul_memory::CHECKS).chain(sound::CHECKS);
+        let all =
+            longhaul_durable::CHECKS.iter().chain(longhaul_memory::CHECKS).chain(refs::CHECKS).chain(sound::CHECKS);
         let checks: Vec<_> = all.filter(|check| known.iter().any(|known| known == check.component)).copied().collect();
         Ok(self.store.verify(&checks).await?)
     }
@@ -159,6 +160,22 @@ impl Operator {
         let id = id.chars().take(200).collect();
         OperateError::Unknown { id, kinds, store: self.shown.clone(), owner: self.scope.clone() }
     }
+}
+
+/// Components that a store may have beside durable execution.
+const OTHERS: [Migrations; 2] = [longhaul_memory::MIGRATIONS, longhaul_workspace::MIGRATIONS];
+
+/// Opens the store with the components it has, so that their tables are of this release; looking adds none.
+async fn open_known(settings: StoreSettings, ambient: &Ambient) -> Result<Store, StoreError> {
+    let mut sets = vec![longhaul_durable::MIGRATIONS];
+    let store = Store::open(settings.clone(), ambient.clone(), &sets).await?;
+    let known = store.read(rows::components).await?;
+    sets.extend(OTHERS.into_iter().filter(|set| known.iter().any(|known| known == set.component)));
+    if sets.len() == 1 {
+        return Ok(store);
+    }
+    drop(store);
+    Store::open(settings, ambient.clone(), &sets).await
 }
 
 /// A folder with a store in it; looking makes none.

@@ -9,24 +9,13 @@ const fn rows(component: &'static str, name: &'static str, sql: &'static str) ->
 }
 
 /// What the crates without checks of their own must satisfy.
-pub(super) const CHECKS: &[Check] = &[
-    rows(
-        "harness",
-        "every feature, verdict and work session is of a task",
-        "SELECT x.what || ' of ' || x.task_id || ', which is not there' FROM (
+pub(super) const CHECKS: &[Check] = &[rows(
+    "harness",
+    "every feature, verdict and work session is of a task",
+    "SELECT x.what || ' of ' || x.task_id || ', which is not there' FROM (
                  SELECT DISTINCT 'a feature' AS what, tenant_id, task_id FROM features
                  UNION SELECT DISTINCT 'a verdict', tenant_id, task_id FROM verdicts
                  UNION SELECT DISTINCT 'a work session', tenant_id, task_id FROM work_sessions) x
              LEFT JOIN tasks t ON t.tenant_id = x.tenant_id AND t.task_id = x.task_id
              WHERE t.task_id IS NULL",
-    ),
-    rows(
-        "workspace",
-        "every record that a link names is there",
-        "SELECT x.record_id || ' is linked and not there' FROM (
-                 SELECT tenant_id, source_id AS record_id FROM links WHERE source_id LIKE 'rec|_%' ESCAPE '|'
-                 UNION SELECT tenant_id, target_id FROM links WHERE target_id LIKE 'rec|_%' ESCAPE '|') x
-             LEFT JOIN records r ON r.tenant_id = x.tenant_id AND r.record_id = x.record_id
-             WHERE r.record_id IS NULL",
-    ),
-];
+)];

@@ -4,6 +4,7 @@
 //! refuses has changed nothing, and one that it cuts is complete.
 
 use std::{
+    fmt,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -24,7 +25,17 @@ struct Plan {
     dies_after: Option<u64>,
     /// The commit whose caller does not hear of it.
     cut: Option<u64>,
+    /// What happens right after a commit.
+    act: Option<(u64, Act)>,
     dead: bool,
+}
+
+struct Act(Box<dyn FnOnce() + Send>);
+
+impl fmt::Debug for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an act")
+    }
 }
 
 impl Faults {
@@ -52,6 +63,12 @@ impl Faults {
         self.plan().cut = Some(n);
     }
 
+    /// Calls `act` right after commit number `n`, before anybody hears of the commit: for a test that kills its process
+    /// there.
+    pub fn right_after(&self, n: u64, act: impl FnOnce() + Send + 'static) {
+        self.plan().act = Some((n, Act(Box::new(act))));
+    }
+
     /// Ends the death and forgets the plan; the count goes on.
     pub fn revive(&self) {
         let mut plan = self.plan();
@@ -76,6 +93,10 @@ impl Faults {
         }
         commit()?;
         plan.commits += 1;
+        let commits = plan.commits;
+        if let Some((_, Act(act))) = plan.act.take_if(|(n, _)| *n == commits) {
+            act();
+        }
         if plan.cut == Some(plan.commits) {
             return Err(StoreError::OutcomeUnknown { path: path.to_owned() });
         }
