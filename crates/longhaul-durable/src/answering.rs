@@ -40,6 +40,21 @@ impl Runtime {
         self.store()?.write(move |tx| accept(tx, &scope, &answer)).await?
     }
 
+    /// The same in a transaction of the caller's, so that other rows and the answer are there together or not at all.
+    /// The inner result is what became of it; that it was tried is noted even if it was refused, as long as the
+    /// transaction is kept.
+    ///
+    /// # Errors
+    /// [`DurableError::Store`]; within, those of [`Self::continue_with`].
+    pub fn continue_in(
+        &self,
+        tx: &mut Tx<'_>,
+        scope: &Scope,
+        answer: &GivenAnswer,
+    ) -> Result<Result<Continued, DurableError>, DurableError> {
+        accept(tx, scope, answer)
+    }
+
     /// Answers the one wait of the thread.
     ///
     /// # Errors

@@ -60,13 +60,16 @@ pub struct ExecutionFilter {
     pub session: Option<SessionId>,
     /// Those begun by the request of this trace.
     pub trace: Option<TraceId>,
+    /// Those that come after this one in the list: the next page.
+    pub before: Option<ExecutionId>,
     /// At most so many, the newest.
     pub limit: u32,
 }
 
 impl Default for ExecutionFilter {
     fn default() -> Self {
-        Self { id: None, thread: None, graph: None, status: None, task: None, session: None, trace: None, limit: 1_000 }
+        let (id, thread, graph, status, task, session, trace) = (None, None, None, None, None, None, None);
+        Self { id, thread, graph, status, task, session, trace, before: None, limit: 1_000 }
     }
 }
 
@@ -277,6 +280,14 @@ fn matching(read: &ReadTx<'_>, scope: &Scope, filter: &ExecutionFilter) -> Resul
     only("task_id", filter.task.as_ref().map(Value::from));
     only("session_id", filter.session.as_ref().map(Value::from));
     only("trace_id", filter.trace.as_ref().map(Value::from));
+    if let Some(before) = &filter.before {
+        params.push(before.into());
+        sql.push_str(&format!(
+            " AND (started_at, execution_id) < (SELECT started_at, execution_id FROM executions
+                  WHERE tenant_id = ?1 AND user_id = ?2 AND execution_id = ?{})",
+            params.len()
+        ));
+    }
     sql.push_str(&format!(" ORDER BY started_at DESC, execution_id DESC LIMIT {}", filter.limit));
     read.query(&sql, &params, |row| row.get(0))
 }

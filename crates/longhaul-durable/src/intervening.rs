@@ -6,7 +6,7 @@
 use std::{fmt, future::Future, str::FromStr};
 
 use longhaul_core::{EventDraft, ExecutionId, Scope, ThreadId, TimeMs, limits::STEP_RESULT_BYTES_MAX};
-use longhaul_store::StoreError;
+use longhaul_store::{StoreError, Tx};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -102,26 +102,26 @@ impl Runtime {
         author: &str,
         note: &str,
     ) -> Result<Intervention, DurableError> {
-        let bytes = payload.to_string().len().max(note.len()).max(author.len());
-        if bytes > INTERVENTION_BYTES_MAX {
-            return Err(DurableError::InterventionTooLarge { bytes, bytes_max: INTERVENTION_BYTES_MAX });
-        }
         let (scope, thread) = (scope.clone(), thread.clone());
         let (author, note) = (author.to_owned(), note.to_owned());
-        let written = self.store()?.write(move |tx| {
-            let newest = executions::newest(tx, &scope, &thread)?;
-            let Some(execution) = newest.filter(|execution| !execution.status.is_finished()) else {
-                return Err(DurableError::NothingUnfinished { thread });
-            };
-            let id = InterventionId(format!("note_{}", tx.ambient().ids.body()));
-            let new = Intervention { id, execution: execution.id.clone(), author, note, payload, at: tx.now() };
-            interventions::insert(tx, &execution, &new)?;
-            let data = json!({ "intervention": new.id, "author": new.author });
-            let draft = EventDraft::business("intervention.added", data);
-            tx.append_event(&execution.scope, Some(&execution.id), None, draft)?;
-            Ok(new)
-        });
-        written.await
+        self.store()?.write(move |tx| add(tx, &scope, &thread, payload, author, note)).await
+    }
+
+    /// The same in a transaction of the caller's, so that other rows and the intervention are there together or not at
+    /// all.
+    ///
+    /// # Errors
+    /// Those of [`Self::intervene`].
+    pub fn intervene_in(
+        &self,
+        tx: &mut Tx<'_>,
+        scope: &Scope,
+        thread: &ThreadId,
+        payload: Value,
+        author: &str,
+        note: &str,
+    ) -> Result<Intervention, DurableError> {
+        add(tx, scope, thread, payload, author.to_owned(), note.to_owned())
     }
 
     /// All interventions of the thread's newest execution, oldest first.
@@ -136,6 +136,31 @@ impl Runtime {
         });
         Ok(read.await.map_err(|error: StoreError| error)?)
     }
+}
+
+fn add(
+    tx: &mut Tx<'_>,
+    scope: &Scope,
+    thread: &ThreadId,
+    payload: Value,
+    author: String,
+    note: String,
+) -> Result<Intervention, DurableError> {
+    let bytes = payload.to_string().len().max(note.len()).max(author.len());
+    if bytes > INTERVENTION_BYTES_MAX {
+        return Err(DurableError::InterventionTooLarge { bytes, bytes_max: INTERVENTION_BYTES_MAX });
+    }
+    let newest = executions::newest(tx, scope, thread)?;
+    let Some(execution) = newest.filter(|execution| !execution.status.is_finished()) else {
+        return Err(DurableError::NothingUnfinished { thread: thread.clone() });
+    };
+    let id = InterventionId(format!("note_{}", tx.ambient().ids.body()));
+    let new = Intervention { id, execution: execution.id.clone(), author, note, payload, at: tx.now() };
+    interventions::insert(tx, &execution, &new)?;
+    let data = json!({ "intervention": new.id, "author": new.author });
+    let draft = EventDraft::business("intervention.added", data);
+    tx.append_event(&execution.scope, Some(&execution.id), None, draft)?;
+    Ok(new)
 }
 
 impl NodeContext {

@@ -4,7 +4,7 @@ use longhaul_core::{ExecutionId, Scope, ThreadId};
 use longhaul_store::{StoreError, Value, values};
 
 use crate::{
-    DurableError, Runtime, WaitInfo, WaitKind, WaitStatus,
+    DurableError, Runtime, WaitId, WaitInfo, WaitKind, WaitStatus,
     records::{executions, family, waits},
 };
 
@@ -22,13 +22,16 @@ pub struct WaitFilter {
     pub name: Option<String>,
     /// Those that are like this; nothing for all.
     pub status: Option<WaitStatus>,
+    /// Those that come after this one in the list: the next page.
+    pub after: Option<WaitId>,
     /// At most so many.
     pub limit: u32,
 }
 
 impl Default for WaitFilter {
     fn default() -> Self {
-        Self { thread: None, execution: None, kind: None, name: None, status: Some(WaitStatus::Waiting), limit: 1_000 }
+        let (thread, execution, kind, name, after) = (None, None, None, None, None);
+        Self { thread, execution, kind, name, status: Some(WaitStatus::Waiting), after, limit: 1_000 }
     }
 }
 
@@ -85,12 +88,23 @@ impl Runtime {
             if let Some(status) = filter.status {
                 add("status", vec![status.as_str().into()]);
             }
-            condition.push_str(&format!(
-                " ORDER BY waits.created_at, waits.ns, waits.superstep, waits.task, waits.ordinal LIMIT {}",
-                filter.limit
-            ));
+            if let Some(after) = filter.after {
+                params.push(Value::Text(after.to_string()));
+                condition.push_str(&format!(
+                    " AND ({}) > (SELECT {} FROM waits other WHERE other.tenant_id = ?1 AND other.wait_id = ?{})",
+                    order("waits"),
+                    order("other"),
+                    params.len()
+                ));
+            }
+            condition.push_str(&format!(" ORDER BY {} LIMIT {}", order("waits"), filter.limit));
             waits::select(read, &condition, &params)
         });
         Ok(read.await.map_err(|error: StoreError| error)?)
     }
+}
+
+/// In which order waits are listed.
+fn order(table: &str) -> String {
+    ["created_at", "ns", "superstep", "task", "ordinal", "wait_id"].map(|column| format!("{table}.{column}")).join(", ")
 }

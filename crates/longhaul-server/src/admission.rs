@@ -3,6 +3,8 @@
 //! Invariant: it is closed unless the path is one of [`OPEN`]; whoever only may look changes nothing, as every method
 //! that could is refused to them unless the path is one of those that only ask ([`ASKS`]).
 
+use std::{net::IpAddr, sync::Arc};
+
 use axum::{
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
@@ -14,7 +16,8 @@ use crate::{
     Caller, Gateway, Problem,
     caller::forbidden,
     guard::Guard,
-    keys::{Refused, Role},
+    keys::{Key, Refused, Role},
+    serve::Peer,
     trace,
 };
 
@@ -53,15 +56,34 @@ pub(crate) async fn admit(State(door): State<Door>, mut request: Request, next: 
     response
 }
 
+/// Bounds the time of what is to be answered as a whole.
+pub(crate) async fn in_time(State(gateway): State<Gateway>, request: Request, next: Next) -> Response {
+    let limit = gateway.limits().request_max;
+    let answered = tokio::time::timeout(limit, next.run(request)).await;
+    answered.unwrap_or_else(|_| {
+        let detail = format!(
+            "the request was not whole and answered within {} s: look whether a change took place, or repeat it with the \
+             same Idempotency-Key",
+            limit.as_secs_f32()
+        );
+        Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail).into_response()
+    })
+}
+
 async fn pass(door: &Door, request: &mut Request, trace: &longhaul_core::TraceId) -> Result<(), Problem> {
     door.guard.check(request.headers())?;
     if OPEN.contains(&request.uri().path()) {
         return Ok(());
     }
-    let key = door.gateway.keys().admit(bearer(request.headers())?).await.map_err(|refused| match refused {
-        Refused::Unknown => stranger(),
-        Refused::Store(error) => error.into(),
-    })?;
+    let peer = request.extensions().get::<Peer>().map(Peer::network);
+    let key = known(door, bearer(request.headers())?, peer).await?;
+    if let Err(seconds) = door.gateway.requests().take(&key.prefix) {
+        let limits = door.gateway.limits();
+        let (rate, burst) = (limits.requests_per_second, limits.requests_burst);
+        let detail =
+            format!("this key may make {rate} requests a second, {burst} at once: wait, or ask for less at once");
+        return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", detail).retry_after(seconds));
+    }
     let asks = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
         || ASKS.iter().any(|end| request.uri().path().ends_with(end));
     if !asks && key.role < Role::Operator {
@@ -69,6 +91,25 @@ async fn pass(door: &Door, request: &mut Request, trace: &longhaul_core::TraceId
     }
     request.extensions_mut().insert(Caller::new(key, trace.clone()));
     Ok(())
+}
+
+/// The key that was shown, if it holds. Addresses that show wrong ones again and again are not listened to for a while,
+/// but for keys that came in lately.
+async fn known(door: &Door, text: &str, peer: Option<IpAddr>) -> Result<Arc<Key>, Problem> {
+    let (keys, strangers) = (door.gateway.keys(), door.gateway.strangers());
+    if let (Some(peer), false) = (&peer, keys.remembers(text))
+        && let Err(seconds) = strangers.look(peer)
+    {
+        let detail = "too many wrong keys came from this address: wait, then send the right one";
+        return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_strangers", detail).retry_after(seconds));
+    }
+    keys.admit(text).await.map_err(|refused| match refused {
+        Refused::Unknown => {
+            let _ = peer.map(|peer| strangers.take(&peer)); // counted; it is refused in any case
+            stranger()
+        }
+        Refused::Store(error) => error.into(),
+    })
 }
 
 /// The key in the one `Authorization` header. Nothing else is looked at: no cookie, no parameter of the address.

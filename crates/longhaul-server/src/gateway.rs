@@ -1,13 +1,13 @@
 //! What every handler reaches: the store, the owners of the rows, the keys and the limits. Cheap to clone.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, net::IpAddr, sync::Arc};
 
 use longhaul_core::{Ambient, TaskId, TaskScope};
 use longhaul_durable::Runtime;
 use longhaul_memory::Memory;
 use longhaul_store::{Store, StoreError, tasks};
 
-use crate::{Caller, Limits, Problem, keys::KeyRing};
+use crate::{Caller, Limits, Problem, keys::KeyRing, rate::Buckets};
 
 /// What a gateway is made of.
 pub struct Parts {
@@ -17,6 +17,8 @@ pub struct Parts {
     pub runtime: Runtime,
     /// Long-term memory.
     pub memory: Memory,
+    /// Names of the graphs that callers may start, because workers serve them.
+    pub graphs: BTreeSet<String>,
 }
 
 /// The state behind all routes.
@@ -27,6 +29,10 @@ struct Inner {
     parts: Parts,
     keys: KeyRing,
     limits: Limits,
+    /// Requests, by the prefix of their key.
+    requests: Buckets<String>,
+    /// Keys that are none, by the address they came from.
+    strangers: Buckets<IpAddr>,
 }
 
 impl Gateway {
@@ -34,7 +40,9 @@ impl Gateway {
     #[must_use]
     pub fn new(parts: Parts, limits: Limits) -> Self {
         let keys = KeyRing::new(parts.store.clone(), limits.key_trust_max);
-        Self(Arc::new(Inner { parts, keys, limits }))
+        let requests = Buckets::new(limits.requests_per_second, limits.requests_burst);
+        let strangers = Buckets::new(limits.strangers_per_second, limits.strangers_per_second.saturating_mul(10));
+        Self(Arc::new(Inner { parts, keys, limits, requests, strangers }))
     }
 
     /// Who may come in.
@@ -61,11 +69,24 @@ impl Gateway {
         &self.0.parts.memory
     }
 
+    /// The graphs that may be started.
+    pub(crate) fn graphs(&self) -> &BTreeSet<String> {
+        &self.0.parts.graphs
+    }
+
+    pub(crate) fn requests(&self) -> &Buckets<String> {
+        &self.0.requests
+    }
+
+    pub(crate) fn strangers(&self) -> &Buckets<IpAddr> {
+        &self.0.strangers
+    }
+
     pub(crate) fn ambient(&self) -> &Ambient {
         self.store().ambient()
     }
 
-    /// The task of this id, as the caller: its tenant, user and session from the row, the trace of the request.
+    /// The caller's task of this id.
     ///
     /// # Errors
     /// 404 when the caller has no such task.

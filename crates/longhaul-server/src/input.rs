@@ -9,11 +9,30 @@ use axum::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::{Gateway, Problem};
+use crate::{Caller, Gateway, Problem, change::Wish};
 
-/// A JSON body.
+/// A JSON body. A request without any is one with `{}`.
 #[derive(Debug)]
 pub(crate) struct Input<T>(pub(crate) T);
+
+/// A request for a change: who wishes it, its body, and its name for repetitions.
+#[derive(Debug)]
+pub(crate) struct Command<T> {
+    pub(crate) caller: Caller,
+    pub(crate) body: T,
+    headers: HeaderMap,
+    bytes: Vec<u8>,
+}
+
+impl<T> Command<T> {
+    /// The wish for this action on this target, as far as it is known before.
+    ///
+    /// # Errors
+    /// 422 for an idempotency key that is none.
+    pub(crate) fn wish(&self, action: &'static str, target: impl ToString) -> Result<Wish, Problem> {
+        Wish::new(self.caller.clone(), action, target).repeatable(&self.headers, &self.bytes)
+    }
+}
 
 /// The parameters of the address.
 #[derive(Debug)]
@@ -84,17 +103,44 @@ pub(crate) fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
     if more.is_none() && essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json")) {
         return Ok(());
     }
+    Err(not_json())
+}
+
+fn not_json() -> Problem {
     let detail = "send the body as JSON, with `Content-Type: application/json`";
-    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail))
+    Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail)
+}
+
+/// The body's bytes, which are JSON if there are any.
+async fn body(headers: &HeaderMap, body: Body, gateway: &Gateway) -> Result<Vec<u8>, Problem> {
+    let says_nothing = !headers.contains_key(header::CONTENT_TYPE);
+    if !says_nothing {
+        is_json(headers)?;
+    }
+    let bytes = bytes(headers, body, gateway.limits().body_bytes_max).await?;
+    if !says_nothing {
+        return Ok(bytes);
+    }
+    if bytes.is_empty() { Ok(b"{}".to_vec()) } else { Err(not_json()) }
 }
 
 impl<T: DeserializeOwned> FromRequest<Gateway> for Input<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, gateway: &Gateway) -> Result<Self, Problem> {
-        let (parts, body) = request.into_parts();
-        is_json(&parts.headers)?;
-        json(&bytes(&parts.headers, body, gateway.limits().body_bytes_max).await?).map(Self)
+        let (parts, content) = request.into_parts();
+        json(&body(&parts.headers, content, gateway).await?).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Gateway> for Command<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, gateway: &Gateway) -> Result<Self, Problem> {
+        let (mut parts, content) = request.into_parts();
+        let caller = Caller::from_request_parts(&mut parts, gateway).await?;
+        let bytes = body(&parts.headers, content, gateway).await?;
+        Ok(Self { caller, body: json(&bytes)?, headers: parts.headers, bytes })
     }
 }
 

@@ -17,7 +17,7 @@
 //! let store = Store::open(StoreSettings::in_memory(), Ambient::system(), &sets).await?;
 //! let runtime = Runtime::new(store.clone(), Ambient::system());
 //! let memory = Memory::new(store.clone(), None);
-//! let gateway = Gateway::new(Parts { store, runtime, memory }, Limits::default());
+//! let gateway = Gateway::new(Parts { store, runtime, memory, graphs: [].into() }, Limits::default());
 //! let key = gateway.keys().create(NewKey::first(Scope::single_user())).await?;
 //! assert_eq!(key.key.role, Role::Owner);
 //!
@@ -31,16 +31,20 @@
 
 mod admission;
 mod caller;
+mod change;
 mod gateway;
 mod guard;
 mod input;
 pub mod keys;
 mod limits;
 mod openapi;
+mod page;
 mod problem;
+mod rate;
 mod routes;
 mod schema;
 mod serve;
+mod text;
 mod trace;
 
 pub use caller::Caller;

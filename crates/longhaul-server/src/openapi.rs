@@ -1,10 +1,12 @@
 //! The API's description, gathered from the routes themselves, so that none is missing in it.
 
+use std::sync::OnceLock;
+
 use utoipa::{
     OpenApi,
     openapi::{
-        Content, PathItem, Ref, RefOr, ResponseBuilder,
-        path::Operation,
+        Content, ObjectBuilder, PathItem, Ref, RefOr, Required, ResponseBuilder, Type,
+        path::{Operation, Parameter, ParameterBuilder, ParameterIn},
         security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
     },
 };
@@ -24,10 +26,11 @@ use crate::{ProblemBody, routes};
 )]
 pub(crate) struct Description;
 
-/// The OpenAPI document of this release.
+/// The OpenAPI document of this release, as JSON.
 #[must_use]
-pub fn document() -> utoipa::openapi::OpenApi {
-    routes::all().1
+pub fn document() -> &'static str {
+    static DOCUMENT: OnceLock<String> = OnceLock::new();
+    DOCUMENT.get_or_init(|| routes::described().to_json().unwrap_or_default())
 }
 
 /// Adds what every operation shares: the key, and the form of every problem.
@@ -36,6 +39,9 @@ pub(crate) fn complete(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::Op
     let components = api.components.get_or_insert_default();
     components.add_security_scheme("key", SecurityScheme::Http(bearer));
     for (path, item) in &mut api.paths.paths {
+        for operation in [&mut item.post, &mut item.put, &mut item.patch, &mut item.delete].into_iter().flatten() {
+            operation.parameters.get_or_insert_default().push(idempotency_key());
+        }
         for operation in operations(item) {
             let problem = Content::new(Some(Ref::from_schema_name("Problem")));
             let response = ResponseBuilder::new()
@@ -49,6 +55,17 @@ pub(crate) fn complete(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::Op
         }
     }
     api
+}
+
+fn idempotency_key() -> Parameter {
+    let text = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[!-~]{1,128}$"));
+    ParameterBuilder::new()
+        .name("Idempotency-Key")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some("A name for this change: who sends it again with the same name gets the same answer."))
+        .schema(Some(text.build()))
+        .build()
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {

@@ -2,7 +2,15 @@
 //!
 //! Invariant (12): beyond loopback nothing is served without TLS; a key is asked for everywhere.
 
-use std::{convert::Infallible, io, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{Router, body::Body, http::Request};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -21,6 +29,9 @@ use crate::{Gateway, Limits, guard::Guard, routes};
 
 /// A pause after the system refused a connection, as when it has no descriptors left.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often answers that nobody may ask for any more are removed.
+const SWEEP: Duration = Duration::from_secs(600);
 
 /// Where a server listens. Start from [`ServerSettings::new`].
 #[derive(Debug, Clone)]
@@ -87,6 +98,7 @@ pub struct Server {
     acceptor: Option<TlsAcceptor>,
     router: Router,
     limits: Limits,
+    gateway: Gateway,
 }
 
 impl Server {
@@ -105,7 +117,8 @@ impl Server {
         let address = listener.local_addr().map_err(failed)?;
         let guard = Guard::new(address.port(), &hosts, acceptor.is_some());
         let limits = gateway.limits().clone();
-        Ok(Self { listener, address, acceptor, router: routes::service(gateway, guard), limits })
+        let router = routes::service(gateway.clone(), guard);
+        Ok(Self { listener, address, acceptor, router, limits, gateway })
     }
 
     /// Where clients reach it: `http://127.0.0.1:PORT`.
@@ -122,7 +135,14 @@ impl Server {
 
     /// Serves until `shutdown` is cancelled, then until open requests have ended or their time is up.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { listener, acceptor, router, limits, .. } = self;
+        let Self { listener, acceptor, router, limits, gateway, .. } = self;
+        let sweeping = tokio::spawn(async move {
+            let mut often = tokio::time::interval(SWEEP);
+            loop {
+                often.tick().await;
+                gateway.forget_answers().await;
+            }
+        });
         let room = Arc::new(Semaphore::new(limits.connections_max.max(1)));
         let (open, cut) = (TaskTracker::new(), CancellationToken::new());
         loop {
@@ -161,6 +181,7 @@ impl Server {
             });
         }
         drop(listener);
+        sweeping.abort();
         open.close();
         if tokio::time::timeout(limits.shutdown_max, open.wait()).await.is_err() {
             cut.cancel();
@@ -172,6 +193,19 @@ impl Server {
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
+
+impl Peer {
+    /// The address that is counted: of IPv6 the network, as one machine has all addresses of it.
+    pub(crate) fn network(&self) -> IpAddr {
+        match self.0.ip().to_canonical() {
+            address @ IpAddr::V4(_) => address,
+            IpAddr::V6(address) => {
+                let [a, b, c, d, ..] = address.segments();
+                IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+            }
+        }
+    }
+}
 
 struct Connection {
     peer: SocketAddr,

@@ -6,7 +6,7 @@
 use longhaul_core::{Scope, SessionId, TaskId, TaskScope, ThreadId, TimeMs, TraceId, UserId};
 use serde_json::Value as Json;
 
-use crate::{ReadTx, Row, StoreError, Tx, values};
+use crate::{ReadTx, Row, StoreError, Tx, Value, values};
 
 /// A task to be created.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,13 +54,28 @@ pub struct Task {
 /// [`StoreError::Constraint`] when the thread already names a task or the session is another user's; those of the
 /// database.
 pub fn create(tx: &mut Tx<'_>, scope: &Scope, session: Option<&SessionId>, task: NewTask) -> Result<Task, StoreError> {
+    let trace = TraceId::from_body(&tx.ambient().ids.body());
+    create_within(tx, scope, session, &trace, task)
+}
+
+/// The same for a request that has a trace already.
+///
+/// # Errors
+/// Those of [`create`].
+pub fn create_within(
+    tx: &mut Tx<'_>,
+    scope: &Scope,
+    session: Option<&SessionId>,
+    trace: &TraceId,
+    task: NewTask,
+) -> Result<Task, StoreError> {
     let now = tx.now();
     let body = || tx.ambient().ids.body();
     let scope = TaskScope {
         scope: scope.clone(),
         session: session.cloned().unwrap_or_else(|| SessionId::from_body(&body())),
         task: TaskId::from_body(&body()),
-        trace: TraceId::from_body(&body()),
+        trace: trace.clone(),
     };
     let (tenant, user) = (&scope.scope.tenant, &scope.scope.user);
     tx.execute(
@@ -141,6 +156,36 @@ pub fn list(read: &ReadTx<'_>, scope: &Scope, limit: u32) -> Result<Vec<Task>, S
         &values![&scope.tenant, &scope.user, limit],
         task,
     )
+}
+
+/// Which of a user's tasks.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// Those of this conversation.
+    pub session: Option<SessionId>,
+    /// Those made before this one.
+    pub before: Option<TaskId>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// The user's tasks in the order of their ids, which is that in which they were made, newest first.
+///
+/// # Errors
+/// Those of the database.
+pub fn page(read: &ReadTx<'_>, scope: &Scope, page: &Page) -> Result<Vec<Task>, StoreError> {
+    let mut sql = format!("{COLUMNS} WHERE tenant_id = ?1 AND user_id = ?2");
+    let mut params = values![&scope.tenant, &scope.user].to_vec();
+    for (condition, value) in
+        [("task_id <", page.before.as_ref().map(Value::from)), ("session_id =", page.session.as_ref().map(Value::from))]
+    {
+        if let Some(value) = value {
+            params.push(value);
+            sql.push_str(&format!(" AND {condition} ?{}", params.len()));
+        }
+    }
+    sql.push_str(&format!(" ORDER BY task_id DESC LIMIT {}", page.limit));
+    read.query(&sql, &params, task)
 }
 
 /// Replaces the folder, the model and the owner's details of a task.

@@ -269,14 +269,15 @@ impl Runtime {
     /// [`DurableError::NoEntry`], [`DurableError::EntryStatus`] when it is not parked, [`DurableError::Store`].
     pub async fn retry(&self, scope: &Scope, entry: &EntryId) -> Result<(), DurableError> {
         let (scope, id) = (scope.clone(), entry.clone());
-        let written = self.store()?.write(move |tx| {
-            let known = rows::of_user(tx, &scope, &id)?.ok_or_else(|| DurableError::NoEntry { entry: id.clone() })?;
-            if known.status != EntryStatus::Parked {
-                return Err(DurableError::EntryStatus { entry: id, status: known.status });
-            }
-            Ok(rows::unpark(tx, &scope.tenant, &id)?)
-        });
-        written.await
+        self.store()?.write(move |tx| put_back(tx, &scope, &id)).await
+    }
+
+    /// The same in a transaction of the caller's.
+    ///
+    /// # Errors
+    /// Those of [`Self::retry`].
+    pub fn retry_in(&self, tx: &mut Tx<'_>, scope: &Scope, entry: &EntryId) -> Result<(), DurableError> {
+        put_back(tx, scope, entry)
     }
 
     /// Takes out an entry that was never begun. What was begun is ended with [`Self::cancel`].
@@ -285,14 +286,31 @@ impl Runtime {
     /// [`DurableError::NoEntry`], [`DurableError::EntryStatus`] when it was begun, [`DurableError::Store`].
     pub async fn withdraw(&self, scope: &Scope, entry: &EntryId) -> Result<(), DurableError> {
         let (scope, id) = (scope.clone(), entry.clone());
-        let written = self.store()?.write(move |tx| {
-            let known = rows::of_user(tx, &scope, &id)?.ok_or_else(|| DurableError::NoEntry { entry: id.clone() })?;
-            let free = matches!(known.status, EntryStatus::Queued | EntryStatus::Parked);
-            if !free || known.execution.is_some() {
-                return Err(DurableError::EntryStatus { entry: id, status: known.status });
-            }
-            Ok(rows::finish(tx, &scope.tenant, &id)?)
-        });
-        written.await
+        self.store()?.write(move |tx| take_out(tx, &scope, &id)).await
     }
+
+    /// The same in a transaction of the caller's.
+    ///
+    /// # Errors
+    /// Those of [`Self::withdraw`].
+    pub fn withdraw_in(&self, tx: &mut Tx<'_>, scope: &Scope, entry: &EntryId) -> Result<(), DurableError> {
+        take_out(tx, scope, entry)
+    }
+}
+
+fn put_back(tx: &mut Tx<'_>, scope: &Scope, entry: &EntryId) -> Result<(), DurableError> {
+    let known = rows::of_user(tx, scope, entry)?.ok_or_else(|| DurableError::NoEntry { entry: entry.clone() })?;
+    if known.status != EntryStatus::Parked {
+        return Err(DurableError::EntryStatus { entry: entry.clone(), status: known.status });
+    }
+    Ok(rows::unpark(tx, &scope.tenant, entry)?)
+}
+
+fn take_out(tx: &mut Tx<'_>, scope: &Scope, entry: &EntryId) -> Result<(), DurableError> {
+    let known = rows::of_user(tx, scope, entry)?.ok_or_else(|| DurableError::NoEntry { entry: entry.clone() })?;
+    let free = matches!(known.status, EntryStatus::Queued | EntryStatus::Parked);
+    if !free || known.execution.is_some() {
+        return Err(DurableError::EntryStatus { entry: entry.clone(), status: known.status });
+    }
+    Ok(rows::finish(tx, &scope.tenant, entry)?)
 }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use longhaul_core::TenantId;
-use longhaul_store::{Store, StoreError};
+use longhaul_store::{Store, StoreError, Tx};
 use tokio::sync::watch;
 
 use super::{CHANGED, Key, KeyId, MadeKey, NewKey, prefix_of, rows};
@@ -64,6 +64,13 @@ impl KeyRing {
         if key.is_opened_by(text) && key.holds_at(now) { Ok(key) } else { Err(Refused::Unknown) }
     }
 
+    /// Whether this is the text of a key that came in lately; it need no longer hold.
+    pub(crate) fn remembers(&self, text: &str) -> bool {
+        let Some(prefix) = prefix_of(text) else { return false };
+        let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(prefix).is_some_and(|(key, _)| key.is_opened_by(text))
+    }
+
     /// Whether this key holds now.
     pub(crate) async fn holds(&self, key: &Key) -> bool {
         let now = self.0.store.ambient().clock.now();
@@ -97,6 +104,16 @@ impl KeyRing {
             known.insert(prefix.to_owned(), (key.clone(), since));
         }
         Ok(Some(key))
+    }
+
+    /// Makes a key in a transaction of the caller's.
+    pub(crate) fn create_in(&self, tx: &mut Tx<'_>, new: NewKey) -> Result<MadeKey, StoreError> {
+        rows::create(tx, new)
+    }
+
+    /// Revokes a key in a transaction of the caller's.
+    pub(crate) fn revoke_in(&self, tx: &mut Tx<'_>, tenant: &TenantId, name: &str) -> Result<Option<Key>, StoreError> {
+        rows::revoke(tx, tenant, name)
     }
 
     /// Makes a key. Its text is in the answer and nowhere else.

@@ -1,8 +1,15 @@
 //! One file of routes for each kind of thing. A handler reads its input, asks the owner of the rows, and shows the
 //! answer as a view of its own; the rows' types are not the wire's.
 
+mod audit;
+mod executions;
 mod health;
+mod keys;
+mod me;
+mod queue;
+mod shown;
 mod tasks;
+mod waits;
 
 use axum::{Router, http::StatusCode, middleware};
 use utoipa::OpenApi as _;
@@ -13,17 +20,35 @@ use crate::{
     openapi::{Description, complete},
 };
 
-/// Every route, and their description.
-pub(crate) fn all() -> (Router<Gateway>, utoipa::openapi::OpenApi) {
-    let (quick, mut api) = quick().split_for_parts();
-    let (streams, more) = streams().split_for_parts();
-    api.merge(more);
-    (quick.merge(streams), complete(api))
+/// The body of a change of which its path says everything.
+#[derive(Debug, serde::Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// Every route.
+fn all(gateway: &Gateway) -> Router<Gateway> {
+    let (quick, streams) = (Router::from(quick()), Router::from(streams()));
+    quick.layer(middleware::from_fn_with_state(gateway.clone(), admission::in_time)).merge(streams)
+}
+
+/// Their description.
+pub(crate) fn described() -> utoipa::openapi::OpenApi {
+    let mut api = quick().into_openapi();
+    api.merge(streams().into_openapi());
+    complete(api)
 }
 
 /// Routes whose answer is whole within [`crate::Limits::request_max`].
 fn quick() -> OpenApiRouter<Gateway> {
-    OpenApiRouter::with_openapi(Description::openapi()).merge(health::routes()).merge(tasks::routes())
+    OpenApiRouter::with_openapi(Description::openapi())
+        .merge(health::routes())
+        .merge(me::routes())
+        .merge(tasks::routes())
+        .merge(executions::routes())
+        .merge(queue::routes())
+        .merge(waits::routes())
+        .merge(keys::routes())
+        .merge(audit::routes())
 }
 
 /// Routes that take as long as their content does: they bound it themselves.
@@ -33,7 +58,7 @@ fn streams() -> OpenApiRouter<Gateway> {
 
 /// The whole service behind its door.
 pub(crate) fn service(gateway: Gateway, guard: crate::guard::Guard) -> Router {
-    let (router, _) = all();
+    let router = all(&gateway);
     let door = admission::Door { gateway: gateway.clone(), guard };
     router
         .fallback(|| async {
