@@ -253,6 +253,8 @@ fn copy_pages(read: &ReadTx<'_>, to: &Path, mut report: impl FnMut(u64, u64)) ->
         }
     }
     drop(pages);
+    // What is in a bucket is copied beside the rows: a backup must not share objects with a store that removes them.
+    copy.execute_batch("DELETE FROM blob_objects; DELETE FROM blob_uploads").map_err(wrong)?;
     copy.close().map_err(|(_, error)| wrong(error))?;
     file.sync_all().map_err(|error| from_io(to, error))
 }

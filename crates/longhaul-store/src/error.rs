@@ -202,6 +202,31 @@ pub enum StoreError {
         #[source]
         source: Cause,
     },
+    /// A bucket's setting is missing or wrong.
+    #[error(transparent)]
+    BucketSetting(#[from] crate::s3::S3Error),
+    /// The bucket does not answer, or refuses.
+    #[error("{place} cannot be used ({problem}): check its name, its keys and that it answers, then repeat the command")]
+    Bucket {
+        /// The bucket, without credentials.
+        place: String,
+        /// What happened, shortened.
+        problem: String,
+    },
+    /// An object that rows name is not in the bucket.
+    #[error("{path} is not there: put its content again or restore a backup")]
+    ObjectMissing {
+        /// The bucket and the object's key.
+        path: PathBuf,
+    },
+    /// A blob in a bucket that this store was not opened with.
+    #[error("the blob {digest} is in {place}, which this store was not opened with: set store.blobs to it")]
+    BlobElsewhere {
+        /// The digest asked for.
+        digest: Digest,
+        /// The bucket, without credentials.
+        place: String,
+    },
     /// Nobody has said which blobs are needed, so none can be called superfluous.
     #[error("no component of the store {path} has said which blobs it needs: nothing was removed")]
     NoBlobReferences {

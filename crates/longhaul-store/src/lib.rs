@@ -42,6 +42,7 @@
 
 mod backup;
 mod blobs;
+mod bucket;
 mod compaction;
 mod connection;
 mod ends;
@@ -55,6 +56,7 @@ mod migrations;
 mod notices;
 mod postgres;
 mod references;
+pub mod s3;
 mod schema;
 mod seal;
 mod settings;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{PostgresAddress, StateKeys, StoreError};
+use crate::{PostgresAddress, StateKeys, StoreError, s3::S3Place};
 
 /// Where a store keeps what it is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,9 @@ pub struct StoreSettings {
     pub subscriber_events_max: usize,
     /// Largest blob.
     pub blob_bytes_max: u64,
+    /// The bucket that blobs go to in place of the disk or the database. What was put before it was set is still found
+    /// where it is. Not for [`Place::Memory`].
+    pub bucket: Option<Box<S3Place>>,
     /// With which components seal what they write, as far as they do; see [`StateKeys::from_env`].
     pub keys: Option<StateKeys>,
 }
@@ -72,6 +75,7 @@ impl StoreSettings {
             queue_max: 1024,
             subscriber_events_max: 4096,
             blob_bytes_max: 16 * 1024 * 1024 * 1024,
+            bucket: None,
             keys: None,
         }
     }

@@ -17,11 +17,13 @@ use tokio::sync::{Semaphore, broadcast, oneshot};
 use crate::{
     Blobs, Faults, Migrations, Notices, Place, PostgresAddress, ReadTx, StoreError, StoreSettings, Tx,
     blobs::off_the_runtime,
+    bucket::Bucket,
     connection::private_dir,
     heartbeat::Heartbeat,
     locks::Locks,
     notices::{self, Outlet},
     postgres::engine::Postgres,
+    s3::S3Error,
     schema::MIGRATIONS,
     sqlite::Sqlite,
     tx::Context,
@@ -124,7 +126,7 @@ impl Store {
         let engine = Sqlite::in_folder(dir, &settings, &context, sets, outlet.clone(), faults.clone())?;
         let blobs = Blobs::in_folder(dir, settings.blob_bytes_max, context.clone(), faults.clone());
         let (engine, locks) = (Engine::Sqlite(engine), Locks::folder(dir));
-        Ok(Self::assemble(settings, context, engine, outlet, faults, |_| blobs, locks))
+        Self::assemble(settings, context, engine, outlet, faults, |_| blobs, locks)
     }
 
     fn open_postgres(
@@ -144,7 +146,7 @@ impl Store {
         let engine = Postgres::open(address, &settings, &context, sets, outlet.clone(), faults.clone())?;
         let (bytes_max, own, planned) = (settings.blob_bytes_max, context.clone(), faults.clone());
         let blobs = |store| Blobs::in_rows(store, bytes_max, own, planned);
-        Ok(Self::assemble(settings, context, Engine::Postgres(engine), outlet, faults, blobs, locks))
+        Self::assemble(settings, context, Engine::Postgres(engine), outlet, faults, blobs, locks)
     }
 
     fn open_memory(
@@ -158,7 +160,7 @@ impl Store {
         let engine = Sqlite::in_memory(&settings, &context, sets, outlet.clone(), faults.clone())?;
         let blobs = Blobs::in_memory(settings.blob_bytes_max, context.clone(), faults.clone());
         let (engine, locks) = (Engine::Sqlite(engine), Locks::memory());
-        Ok(Self::assemble(settings, context, engine, outlet, faults, |_| blobs, locks))
+        Self::assemble(settings, context, engine, outlet, faults, |_| blobs, locks)
     }
 
     fn assemble(
@@ -169,8 +171,17 @@ impl Store {
         faults: Option<Faults>,
         blobs: impl FnOnce(WeakStore) -> Blobs,
         locks: Locks,
-    ) -> Self {
-        Self(Arc::new_cyclic(|store| Inner {
+    ) -> Result<Self, StoreError> {
+        let mut problem = None;
+        let inner = Arc::new_cyclic(|store| Inner {
+            blobs: {
+                let store = WeakStore(store.clone());
+                let bucket = bucket_of(&settings, &store).unwrap_or_else(|error| {
+                    problem = Some(error);
+                    None
+                });
+                blobs(store.clone()).of(store, bucket)
+            },
             engine,
             outlet,
             watched: AtomicBool::new(false),
@@ -178,10 +189,10 @@ impl Store {
             settings,
             context,
             faults,
-            blobs: blobs(WeakStore(store.clone())),
             locks,
             heartbeat: Heartbeat::default(),
-        }))
+        });
+        problem.map_or(Ok(Self(inner)), Err)
     }
 
     /// Runs `f` in a write transaction and returns once its commit is on the disk. When `f` fails or panics, all it
@@ -338,6 +349,16 @@ impl Store {
     fn closed(&self) -> StoreError {
         StoreError::Closed { path: self.0.context.path.clone() }
     }
+}
+
+/// The bucket for blobs that the settings name, opened.
+fn bucket_of(settings: &StoreSettings, store: &WeakStore) -> Result<Option<Bucket>, StoreError> {
+    let Some(bucket) = &settings.bucket else { return Ok(None) };
+    let (Place::Folder(dir) | Place::Postgres { dir, .. }) = &settings.place else {
+        let problem = "is of no use to a store in memory: open a folder or a database";
+        return Err(S3Error { what: "the bucket", problem }.into());
+    };
+    Bucket::open(bucket, store.clone(), dir.clone()).map(Some)
 }
 
 impl std::fmt::Debug for Store {

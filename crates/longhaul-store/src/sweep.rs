@@ -3,7 +3,7 @@
 //! It owns the decision; the removal itself is `shelf`'s. Invariant: a blob goes only if no row referred to it when the
 //! sweep began, and nobody has put its content for the whole grace time.
 
-use std::{path::Path, time::Duration};
+use std::{collections::HashMap, path::Path, time::Duration};
 
 use longhaul_core::TimeMs;
 
@@ -52,6 +52,48 @@ impl Store {
     /// [`StoreError::NoBlobReferences`] when no component has said which blobs it needs; [`StoreError::Io`]; those of
     /// the database. What was removed until then stays removed.
     pub async fn sweep_blobs(&self, grace: Duration) -> Result<Swept, StoreError> {
+        let mut swept = self.sweep_shelf(grace).await?;
+        if self.blobs().bucket().is_some() {
+            let store = self.clone();
+            let away = off_the_runtime(move || store.sweep_bucket(grace)).await?;
+            swept.removed += away.removed;
+            swept.bytes += away.bytes;
+            swept.leftovers += away.leftovers;
+            swept.kept += away.kept;
+        }
+        Ok(swept)
+    }
+
+    /// What a bucket holds. Who has put it again since is seen in the transaction that takes out its row.
+    fn sweep_bucket(&self, grace: Duration) -> Result<Swept, StoreError> {
+        let Some(bucket) = self.blobs().bucket() else { return Ok(Swept::default()) };
+        let listed = bucket.list()?;
+        let needed = self.read_now(references)?;
+        if !needed.are_known && !listed.is_empty() {
+            return Err(StoreError::NoBlobReferences { path: self.path().to_owned() });
+        }
+        let now = self.ambient().clock.now();
+        let before = TimeMs(before(now, grace).0.saturating_sub(rows::FRESH_MS));
+        let (mut sizes, mut old, mut swept) = (HashMap::new(), Vec::new(), Swept::default());
+        for kept in listed {
+            let Kept::Blob { tenant, digest, bytes, put_at, .. } = kept else { continue };
+            swept.kept += 1;
+            let key = (tenant, digest);
+            if put_at < before && !needed.blobs.contains(&key) {
+                old.push((key.0.clone(), digest, before));
+                sizes.insert(key, bytes);
+            }
+        }
+        for gone in bucket.remove(&old)? {
+            swept.kept -= 1;
+            swept.removed += 1;
+            swept.bytes += sizes.get(&gone).copied().unwrap_or(0);
+        }
+        swept.leftovers = bucket.clear_away(before)?;
+        Ok(swept)
+    }
+
+    async fn sweep_shelf(&self, grace: Duration) -> Result<Swept, StoreError> {
         if matches!(self.place(), Place::Postgres { .. }) {
             return self.sweep_rows(grace).await;
         }
@@ -59,7 +101,7 @@ impl Store {
         let listing = blobs.clone();
         // What is listed is older than the rows that are looked at next.
         let (alone, now, listed) =
-            off_the_runtime(move || Ok((listing.may_sweep()?, listing.now()?, listing.list()?))).await?;
+            off_the_runtime(move || Ok((listing.may_sweep()?, listing.now()?, listing.list_shelf()?))).await?;
         let needed = self.read(references).await?;
         if !needed.are_known && !listed.is_empty() {
             return Err(StoreError::NoBlobReferences { path: self.path().to_owned() });

@@ -77,3 +77,9 @@ impl ColdError {
         !matches!(self, Self::Missing { .. } | Self::Damaged { .. })
     }
 }
+
+impl From<longhaul_store::s3::S3Error> for ColdError {
+    fn from(error: longhaul_store::s3::S3Error) -> Self {
+        Self::Setting { what: error.what, problem: error.problem }
+    }
+}

@@ -1,4 +1,4 @@
-//! Content by its digest, apart for each tenant: on the disk beside the database, in memory, or in rows.
+//! Content by its digest, apart for each tenant: on the disk beside the database, in memory, in rows, or in a bucket.
 //!
 //! It owns what may be put and that what is got was put; where the bytes are is `shelf`'s. Who refers to a blob stands
 //! in `references`. Invariant: a digest that `put` has returned names content that is wholly on the disk, whatever
@@ -20,6 +20,7 @@ use tokio::io::AsyncRead;
 
 use crate::{
     Faults, Store, StoreError,
+    bucket::{self, Bucket},
     error::from_io,
     postgres::blobs as rows,
     shelf::{Folder, Kept, SweepLock, sync_dir},
@@ -37,6 +38,10 @@ const WHOLE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 #[derive(Debug, Clone)]
 pub struct Blobs {
     shelf: Shelf,
+    /// Where content goes in place of the shelf, and is looked for first.
+    bucket: Option<Bucket>,
+    /// To see whether what the shelf does not have is in a bucket.
+    store: Option<WeakStore>,
     bytes_max: u64,
     context: Arc<Context>,
     faults: Option<Faults>,
@@ -58,15 +63,20 @@ impl Blobs {
         context: Arc<Context>,
         faults: Option<Faults>,
     ) -> Self {
-        Self { shelf: Shelf::Folder(Folder::new(store.into())), bytes_max, context, faults }
+        Self { shelf: Shelf::Folder(Folder::new(store.into())), bucket: None, store: None, bytes_max, context, faults }
     }
 
     pub(crate) fn in_memory(bytes_max: u64, context: Arc<Context>, faults: Option<Faults>) -> Self {
-        Self { shelf: Shelf::Memory(InMemory::default()), bytes_max, context, faults }
+        Self { shelf: Shelf::Memory(InMemory::default()), bucket: None, store: None, bytes_max, context, faults }
     }
 
     pub(crate) fn in_rows(store: WeakStore, bytes_max: u64, context: Arc<Context>, faults: Option<Faults>) -> Self {
-        Self { shelf: Shelf::Rows(store), bytes_max, context, faults }
+        Self { shelf: Shelf::Rows(store), bucket: None, store: None, bytes_max, context, faults }
+    }
+
+    /// Those of this store, which keeps them in this bucket if there is one.
+    pub(crate) fn of(self, store: WeakStore, bucket: Option<Bucket>) -> Self {
+        Self { bucket, store: Some(store), ..self }
     }
 
     /// Stores the content and gives its digest. Content that is there already is not written again. The row that
@@ -79,6 +89,9 @@ impl Blobs {
         self.check_alive()?;
         self.check_size(content.len() as u64)?;
         let tenant = scope.tenant.clone();
+        if self.bucket.is_some() {
+            return self.put_now(tenant, content).await;
+        }
         match &self.shelf {
             Shelf::Folder(folder) => {
                 let (folder, unique) = (folder.clone(), self.context.ambient.ids.body());
@@ -98,17 +111,23 @@ impl Blobs {
             }
             Shelf::Rows(store) => {
                 let (store, digest, reader) = (self.open_store(store)?, Digest::of(&content), tenant.clone());
-                if !store.read(move |read| rows::is_fresh(read, &reader, &digest)).await? {
-                    let mut writing = self.writing(&tenant, Encoding::for_file(&content))?;
-                    let write = move || {
-                        content.chunks(PIECE_BYTES).try_for_each(|piece| writing.add(piece))?;
-                        writing.finish(tenant)
-                    };
-                    off_the_runtime(write).await?;
+                if store.read(move |read| rows::is_fresh(read, &reader, &digest)).await? {
+                    return Ok(digest);
                 }
-                Ok(digest)
+                self.put_now(tenant, content).await
             }
         }
+    }
+
+    /// Stores the content as if it came in pieces.
+    async fn put_now(&self, tenant: TenantId, content: Vec<u8>) -> Result<Digest, StoreError> {
+        let blobs = self.clone();
+        off_the_runtime(move || {
+            let mut writing = blobs.writing(&tenant, Encoding::for_file(&content))?;
+            content.chunks(PIECE_BYTES).try_for_each(|piece| writing.add(piece))?;
+            Ok(writing.finish(tenant)?.digest)
+        })
+        .await
     }
 
     /// Stores what the reader gives, in pieces, and gives its digest and its size in bytes. However much it is, about
@@ -167,6 +186,9 @@ impl Blobs {
     /// Where content of this tenant goes. Used on a thread that may block.
     fn writing(&self, tenant: &TenantId, encoding: Encoding) -> Result<Writing, StoreError> {
         let unique = self.context.ambient.ids.body();
+        if let Some(bucket) = &self.bucket {
+            return Writing::new(bucket.incoming(&unique)?, encoding, self.context.path.clone());
+        }
         let (sink, encoding): (Box<dyn Sink>, _) = match &self.shelf {
             Shelf::Folder(folder) => (Box::new(folder.incoming(&unique)?), encoding),
             Shelf::Memory(shelf) => (shelf.sink(self.context.ambient.clock.now()), Encoding::Raw),
@@ -262,13 +284,29 @@ impl Blobs {
 
     /// Content as it lies, blocking.
     pub(crate) fn stored_now(&self, tenant: &TenantId, digest: &Digest) -> Result<Stored, StoreError> {
+        if let Some(bucket) = &self.bucket
+            && let Some(stored) = bucket.stored(tenant, digest)?
+        {
+            return Ok(stored);
+        }
         let path = self.path_of(tenant, digest);
         let stored = match &self.shelf {
-            Shelf::Folder(folder) => Some(folder.stored(tenant, digest)?),
+            Shelf::Folder(folder) => folder.stored(tenant, digest)?,
             Shelf::Memory(shelf) => shelf.stored(tenant, digest, path.clone()),
             Shelf::Rows(store) => rows::stored(&self.open_store(store)?, tenant, digest, path.clone())?,
         };
-        stored.ok_or(StoreError::BlobMissing { digest: *digest, path })
+        stored.map_or_else(|| Err(self.missing(tenant, digest, path)), Ok)
+    }
+
+    /// Content that is not where it is looked for may be in a bucket that this process does not know.
+    fn missing(&self, tenant: &TenantId, digest: &Digest, path: PathBuf) -> StoreError {
+        let elsewhere = self.store.as_ref().and_then(WeakStore::upgrade).and_then(|store| {
+            store.read_now(|read| bucket::find(read, tenant, digest)).ok().flatten().map(|row| row.place().to_owned())
+        });
+        match elsewhere {
+            Some(place) => StoreError::BlobElsewhere { digest: *digest, place },
+            None => StoreError::BlobMissing { digest: *digest, path },
+        }
     }
 
     pub(crate) fn verified_now(&self, tenant: &TenantId, digest: &Digest) -> Result<Verified, StoreError> {
@@ -287,11 +325,24 @@ impl Blobs {
 
     /// Everything that is kept, in no order.
     pub(crate) fn list(&self) -> Result<Vec<Kept>, StoreError> {
+        let mut kept = self.list_shelf()?;
+        if let Some(bucket) = &self.bucket {
+            kept.extend(bucket.list()?);
+        }
+        Ok(kept)
+    }
+
+    /// What is kept on the shelf alone.
+    pub(crate) fn list_shelf(&self) -> Result<Vec<Kept>, StoreError> {
         match &self.shelf {
             Shelf::Folder(folder) => folder.list(),
             Shelf::Memory(shelf) => Ok(shelf.list(|tenant, digest| self.path_of(tenant, digest))),
             Shelf::Rows(store) => self.open_store(store)?.read_now(rows::list),
         }
+    }
+
+    pub(crate) fn bucket(&self) -> Option<&Bucket> {
+        self.bucket.as_ref()
     }
 
     /// Now, by the clock that stamps what is put.
@@ -313,9 +364,10 @@ impl Blobs {
 
     /// Removes what dead processes of this machine have left half written.
     pub(crate) fn remove_abandoned(&self) -> Result<u64, StoreError> {
-        match &self.shelf {
-            Shelf::Folder(folder) => folder.remove_abandoned(),
-            Shelf::Memory(_) | Shelf::Rows(_) => Ok(0),
+        match (&self.shelf, &self.bucket) {
+            (Shelf::Folder(folder), _) => folder.remove_abandoned(),
+            (Shelf::Rows(_), Some(bucket)) => bucket.remove_abandoned(),
+            (Shelf::Memory(_) | Shelf::Rows(_), _) => Ok(0),
         }
     }
 

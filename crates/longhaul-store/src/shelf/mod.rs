@@ -165,14 +165,14 @@ impl Folder {
     }
 
     /// The content as it lies there.
-    pub(crate) fn stored(&self, tenant: &TenantId, digest: &Digest) -> Result<Stored, StoreError> {
+    pub(crate) fn stored(&self, tenant: &TenantId, digest: &Digest) -> Result<Option<Stored>, StoreError> {
         // Whoever puts it again may replace the second by the first between two looks.
         for encoding in [Encoding::Raw, Encoding::Zstd, Encoding::Raw] {
             if let Some(stored) = self.stored_as(tenant, digest, encoding)? {
-                return Ok(stored);
+                return Ok(Some(stored));
             }
         }
-        Err(StoreError::BlobMissing { digest: *digest, path: self.path(tenant, digest) })
+        Ok(None)
     }
 
     fn stored_as(&self, tenant: &TenantId, digest: &Digest, encoding: Encoding) -> Result<Option<Stored>, StoreError> {

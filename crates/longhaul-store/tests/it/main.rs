@@ -5,6 +5,8 @@ mod backups;
 #[cfg(test)]
 mod blobs;
 #[cfg(test)]
+mod bucket;
+#[cfg(test)]
 mod checking;
 #[cfg(test)]
 mod contract;
@@ -28,6 +30,8 @@ mod opening;
 mod postgres;
 #[cfg(test)]
 mod processes;
+#[cfg(test)]
+mod s3_server;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]

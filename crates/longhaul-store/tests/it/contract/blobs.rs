@@ -8,7 +8,7 @@ use super::{Ground, on};
 use crate::support::{Broken, noise, text};
 
 on! {
-    file, memory, postgres:
+    file, memory, postgres, bucket, postgres_and_bucket:
     a_blob_comes_back_and_only_to_its_tenant, a_blob_above_the_limit_is_refused, a_large_blob_comes_back,
     a_stream_of_any_length_comes_back, a_stream_that_breaks_leaves_nothing, a_file_is_made_of_any_blob,
     what_is_put_again_is_kept_once

@@ -5,7 +5,7 @@ use longhaul_store::{Faults, Migrations, Store, StoreError, StoreSettings};
 use longhaul_testbed::{Database, PrivateCluster};
 use tempfile::TempDir;
 
-use crate::support::NOTES;
+use crate::{s3_server::S3Server, support::NOTES};
 
 pub(crate) struct Ground {
     dir: TempDir,
@@ -16,6 +16,8 @@ enum Kind {
     File,
     Memory,
     Postgres(Database<'static>),
+    Bucket(S3Server),
+    PostgresAndBucket(Database<'static>, S3Server),
 }
 
 impl Ground {
@@ -32,6 +34,16 @@ impl Ground {
         Self { dir: tempfile::tempdir().unwrap(), kind: Kind::Postgres(database) }
     }
 
+    /// Rows in a file, blobs in a bucket.
+    pub(crate) fn bucket() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), kind: Kind::Bucket(S3Server::start()) }
+    }
+
+    pub(crate) fn postgres_and_bucket() -> Self {
+        let database = PrivateCluster::shared().unwrap().create_database().unwrap();
+        Self { dir: tempfile::tempdir().unwrap(), kind: Kind::PostgresAndBucket(database, S3Server::start()) }
+    }
+
     pub(crate) fn settings(&self) -> StoreSettings {
         self.settings_on("here")
     }
@@ -42,6 +54,14 @@ impl Ground {
             Kind::File => StoreSettings::new(self.dir.path().join("home")),
             Kind::Memory => StoreSettings::in_memory(),
             Kind::Postgres(database) => StoreSettings::from_url(&database.url(), self.dir.path().join(host)).unwrap(),
+            Kind::Bucket(server) => {
+                let bucket = Some(Box::new(server.place()));
+                StoreSettings { bucket, ..StoreSettings::new(self.dir.path().join("home")) }
+            }
+            Kind::PostgresAndBucket(database, server) => {
+                let settings = StoreSettings::from_url(&database.url(), self.dir.path().join(host)).unwrap();
+                StoreSettings { bucket: Some(Box::new(server.place())), ..settings }
+            }
         }
     }
 
@@ -66,8 +86,8 @@ impl Ground {
     /// The database of a ground made by [`Self::postgres`].
     pub(crate) fn database(&self) -> &Database<'static> {
         match &self.kind {
-            Kind::Postgres(database) => database,
-            Kind::File | Kind::Memory => panic!("this ground is no PostgreSQL"),
+            Kind::Postgres(database) | Kind::PostgresAndBucket(database, _) => database,
+            Kind::File | Kind::Memory | Kind::Bucket(_) => panic!("this ground is no PostgreSQL"),
         }
     }
 }
