@@ -7,7 +7,7 @@ use longhaul_durable::Runtime;
 use longhaul_memory::Memory;
 use longhaul_store::{Store, StoreError, tasks};
 
-use crate::{Caller, Limits, Problem, keys::KeyRing, rate::Buckets};
+use crate::{Caller, Limits, Problem, doors::Doors, keys::KeyRing, rate::Buckets};
 
 /// What a gateway is made of.
 pub struct Parts {
@@ -33,6 +33,7 @@ struct Inner {
     requests: Buckets<String>,
     /// Keys that are none, by the address they came from.
     strangers: Buckets<IpAddr>,
+    doors: Doors,
 }
 
 impl Gateway {
@@ -42,7 +43,8 @@ impl Gateway {
         let keys = KeyRing::new(parts.store.clone(), limits.key_trust_max);
         let requests = Buckets::new(limits.requests_per_second, limits.requests_burst);
         let strangers = Buckets::new(limits.strangers_per_second, limits.strangers_per_second.saturating_mul(10));
-        Self(Arc::new(Inner { parts, keys, limits, requests, strangers }))
+        let doors = Doors::new(&parts.store, limits.doors.clone());
+        Self(Arc::new(Inner { parts, keys, limits, requests, strangers, doors }))
     }
 
     /// Who may come in.
@@ -55,6 +57,11 @@ impl Gateway {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.0.limits
+    }
+
+    /// What the doors share that stay open.
+    pub(crate) fn doors(&self) -> &Doors {
+        &self.0.doors
     }
 
     pub(crate) fn store(&self) -> &Store {

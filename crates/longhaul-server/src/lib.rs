@@ -32,8 +32,11 @@
 mod admission;
 mod caller;
 mod change;
+mod doors;
+pub mod events;
 mod gateway;
 mod guard;
+pub mod hooks;
 mod input;
 pub mod keys;
 mod limits;
@@ -48,6 +51,7 @@ mod text;
 mod trace;
 
 pub use caller::Caller;
+pub use doors::DoorSettings;
 pub use gateway::{Gateway, Parts};
 pub use limits::Limits;
 pub use openapi::document;

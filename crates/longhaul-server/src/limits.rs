@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::DoorSettings;
+
 /// The bounds of a gateway. Start from [`Limits::default`].
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -17,6 +19,8 @@ pub struct Limits {
     pub header_fields_max: usize,
     /// Connections at once; whoever comes later waits.
     pub connections_max: usize,
+    /// How long a peer may take nothing of what it is sent.
+    pub silent_max: Duration,
     /// Requests a second that one key may make for long.
     pub requests_per_second: u32,
     /// Requests that one key may make at once after a pause.
@@ -30,6 +34,8 @@ pub struct Limits {
     /// Longest time for which what is known of a key may be believed without looking at its row again. A revocation is
     /// heard of sooner as a rule: at once in the same process and on PostgreSQL, within 100 ms through a SQLite file.
     pub key_trust_max: Duration,
+    /// The bounds of streams and webhooks.
+    pub doors: DoorSettings,
 }
 
 impl Default for Limits {
@@ -41,12 +47,14 @@ impl Default for Limits {
             header_bytes_max: 16 * 1024,
             header_fields_max: 64,
             connections_max: 1024,
+            silent_max: Duration::from_secs(60),
             requests_per_second: 200,
             requests_burst: 400,
             strangers_per_second: 5,
             idempotency_max: Duration::from_secs(24 * 60 * 60),
             shutdown_max: Duration::from_secs(10),
             key_trust_max: Duration::from_secs(1),
+            doors: DoorSettings::default(),
         }
     }
 }

@@ -3,8 +3,10 @@
 
 use longhaul_store::Migrations;
 
+use crate::hooks;
+
 /// The migrations of this crate; give them to [`longhaul_store::Store::open`].
-pub const MIGRATIONS: Migrations = Migrations { component: "server", steps: &[KEYS, CHANGES] };
+pub const MIGRATIONS: Migrations = Migrations { component: "server", steps: &[KEYS, CHANGES, hooks::schema::TABLES] };
 
 /// Keys: their digest is all there is of their secret. The prefix is how a key that comes in is found, and how people
 /// name it; it is unique over all tenants, as it is what tells the tenant.

@@ -15,6 +15,7 @@ use std::{
 use axum::{Router, body::Body, http::Request};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -25,7 +26,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_service::Service;
 
-use crate::{Gateway, Limits, guard::Guard, routes};
+use crate::{Gateway, Limits, guard::Guard, hooks::Courier, routes};
 
 /// A pause after the system refused a connection, as when it has no descriptors left.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
@@ -99,6 +100,7 @@ pub struct Server {
     router: Router,
     limits: Limits,
     gateway: Gateway,
+    courier: Option<Courier>,
 }
 
 impl Server {
@@ -117,8 +119,9 @@ impl Server {
         let address = listener.local_addr().map_err(failed)?;
         let guard = Guard::new(address.port(), &hosts, acceptor.is_some());
         let limits = gateway.limits().clone();
+        let courier = gateway.doors().courier(gateway.store());
         let router = routes::service(gateway.clone(), guard);
-        Ok(Self { listener, address, acceptor, router, limits, gateway })
+        Ok(Self { listener, address, acceptor, router, limits, gateway, courier })
     }
 
     /// Where clients reach it: `http://127.0.0.1:PORT`.
@@ -135,7 +138,7 @@ impl Server {
 
     /// Serves until `shutdown` is cancelled, then until open requests have ended or their time is up.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { listener, acceptor, router, limits, gateway, .. } = self;
+        let Self { listener, acceptor, router, limits, gateway, courier, .. } = self;
         let sweeping = tokio::spawn(async move {
             let mut often = tokio::time::interval(SWEEP);
             loop {
@@ -145,6 +148,9 @@ impl Server {
         });
         let room = Arc::new(Semaphore::new(limits.connections_max.max(1)));
         let (open, cut) = (TaskTracker::new(), CancellationToken::new());
+        if let Some(courier) = courier {
+            open.spawn(courier.run(shutdown.clone()));
+        }
         loop {
             let accepted = async {
                 // The semaphore is never closed.
@@ -206,6 +212,9 @@ impl Peer {
         }
     }
 }
+/// Cancelled when the server begins to end: what stays open for long ends then.
+#[derive(Debug, Clone)]
+pub(crate) struct Closing(pub(crate) CancellationToken);
 
 struct Connection {
     peer: SocketAddr,
@@ -218,6 +227,9 @@ struct Connection {
 impl Connection {
     async fn serve(self, stream: TcpStream) {
         let _ = stream.set_nodelay(true); // slower without, and right all the same
+        // A peer that has gone without a word, or takes nothing of what it is sent, does not hold a connection for ever.
+        let silent_ms = u32::try_from(self.limits.silent_max.as_millis()).unwrap_or(u32::MAX);
+        let _ = sockopt::set_tcp_user_timeout(&stream, silent_ms);
         match self.acceptor.clone() {
             None => self.speak(stream).await,
             Some(acceptor) => match tokio::time::timeout(self.limits.header_max, acceptor.accept(stream)).await {
@@ -230,9 +242,11 @@ impl Connection {
 
     async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let Self { peer, router, limits, shutdown, .. } = self;
+        let closing = shutdown.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(Closing(closing.clone()));
             let answering = router.clone().call(request);
             async move { Ok::<_, Infallible>(answering.await.unwrap_or_else(|never| match never {})) }
         });

@@ -2,14 +2,17 @@
 //! answer as a view of its own; the rows' types are not the wire's.
 
 mod audit;
+mod events;
 mod executions;
 mod health;
+mod hooks;
 mod keys;
 mod me;
 mod queue;
 mod shown;
 mod tasks;
 mod waits;
+mod webhooks;
 
 use axum::{Router, http::StatusCode, middleware};
 use utoipa::OpenApi as _;
@@ -49,11 +52,12 @@ fn quick() -> OpenApiRouter<Gateway> {
         .merge(waits::routes())
         .merge(keys::routes())
         .merge(audit::routes())
+        .merge(webhooks::routes())
 }
 
 /// Routes that take as long as their content does: they bound it themselves.
 fn streams() -> OpenApiRouter<Gateway> {
-    OpenApiRouter::new()
+    OpenApiRouter::new().merge(events::streams()).merge(hooks::routes())
 }
 
 /// The whole service behind its door.
