@@ -36,6 +36,7 @@ Executions of graphs, of this or any other program:
   longhaul approve WAIT --note \"looks good\"      say yes; longhaul reject WAIT says no
   longhaul retry THREAD                           what keeps it from going on
   longhaul explain ID                             what an id is, how it came about, what comes next
+  longhaul eval run cases/ --program ./shop       recorded executions as a regression gate
   longhaul backup DIR                             a copy of everything, while work goes on
   longhaul store verify                           is everything whole?
 

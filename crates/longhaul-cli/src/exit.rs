@@ -3,7 +3,7 @@
 use std::{fmt, process::ExitCode};
 
 use longhaul::{
-    ErrorKind, LonghaulError, MemoriesError, OperateError, knowledge::KnowledgeError, memory::MemoryError,
+    ErrorKind, EvalError, LonghaulError, MemoriesError, OperateError, knowledge::KnowledgeError, memory::MemoryError,
     settings::SettingsError, tools::mcp::McpError,
 };
 
@@ -69,7 +69,7 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     if let Some(refusal) = error.downcast_ref::<Refusal>() {
         return refusal.exit;
     }
-    if error.is::<SettingsError>() {
+    if error.is::<SettingsError>() || error.is::<EvalError>() {
         return Exit::Usage;
     }
     let kind = error.downcast_ref::<LonghaulError>().map(LonghaulError::kind);

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use longhaul_core::{Scope, ThreadId, TimeMs};
-use longhaul_durable::{DurableError, PendingEffect, Status, StepId, WaitId, WaitInfo, WaitKind, WaitStatus};
+use longhaul_durable::{
+    DurableError, PendingEffect, Status, StepId, WaitId, WaitInfo, WaitKind, WaitStatus, replay::CaseError,
+};
 use longhaul_store::{LeaseError, StoreError};
 
 use crate::moments::moment;
@@ -138,6 +140,9 @@ pub enum OperateError {
     /// The runtime refused.
     #[error(transparent)]
     Durable(DurableError),
+    /// The execution cannot become a case.
+    #[error(transparent)]
+    Case(Box<CaseError>),
 }
 
 fn listed(waits: &[WaitInfo]) -> String {
@@ -163,6 +168,7 @@ impl OperateError {
             | Self::WhichWait { .. }
             | Self::NeedsValue { .. }
             | Self::NotForPeople { .. }
+            | Self::Case(_)
             | Self::Durable(DurableError::AnswerRefused { .. })
             | Self::Store(
                 StoreError::Address { .. } | StoreError::NotEmpty { .. } | StoreError::BackedUpElsewhere { .. },

@@ -37,7 +37,7 @@ pub use longhaul_core::{
 };
 pub use longhaul_durable::{
     Entry, ExecutionFilter, ExecutionView, News, PendingEffect, Progress, Settlement, Status as ExecutionStatus,
-    StatusError, WaitInfo,
+    StatusError, WaitInfo, replay,
 };
 pub use longhaul_harness::{
     Phase,
@@ -51,8 +51,8 @@ pub use longhaul_memory as memory;
 pub use longhaul_model as model;
 pub use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, Problem};
 pub use longhaul_operate::{
-    Answered, Cancelled, Decision, ErrorKind, Explanation, Fact, Line, OpenWait, OperateError, Operator, Retried,
-    StorePlace, moment,
+    Answered, CASE_LIMIT, Cancelled, CaseResult, Decision, ErrorKind, EvalError, EvalReport, Explanation, Fact, Line,
+    OpenWait, OperateError, Operator, Retried, StorePlace, complete_case, file_name, moment, run_cases,
 };
 pub use longhaul_store::{Backup, BackupProgress, Finding as StoreFinding, Report as StoreReport, Severity};
 pub use longhaul_tools as tools;

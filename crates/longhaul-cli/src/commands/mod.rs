@@ -5,6 +5,7 @@ mod at_store;
 mod cassette;
 mod demo;
 mod doctor;
+mod eval;
 mod executions;
 mod explain;
 mod init;
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     Cancel(settle::Cancel),
     Retry(settle::Retry),
     Explain(explain::Explain),
+    Eval(eval::EvalArgs),
     Memory(memory::MemoryArgs),
     Knowledge(knowledge::KnowledgeArgs),
     Mcp(Box<mcp::Mcp>),
@@ -72,6 +74,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Reject(command) => answer::reject(&global, &command),
         Command::Cancel(command) => settle::cancel(&global, &command),
         Command::Retry(command) => settle::retry(&global, &command),
+        Command::Eval(command) => eval::run(&global, &command),
         Command::Explain(command) => explain::run(&global, &command),
         Command::Memory(command) => memory::run(&global, &command),
         Command::Knowledge(command) => knowledge::run(&global, &command),
