@@ -6,6 +6,7 @@ use longhaul_core::{Ambient, TaskId, TaskScope};
 use longhaul_durable::Runtime;
 use longhaul_memory::Memory;
 use longhaul_store::{Store, StoreError, tasks};
+use longhaul_workspace::Workspace;
 
 use crate::{Caller, Limits, Problem, doors::Doors, keys::KeyRing, rate::Buckets};
 
@@ -34,6 +35,7 @@ struct Inner {
     /// Keys that are none, by the address they came from.
     strangers: Buckets<IpAddr>,
     doors: Doors,
+    workspace: Workspace,
 }
 
 impl Gateway {
@@ -43,8 +45,9 @@ impl Gateway {
         let keys = KeyRing::new(parts.store.clone(), limits.key_trust_max);
         let requests = Buckets::new(limits.requests_per_second, limits.requests_burst);
         let strangers = Buckets::new(limits.strangers_per_second, limits.strangers_per_second.saturating_mul(10));
+        let workspace = Workspace::new(parts.store.clone(), parts.memory.clone());
         let doors = Doors::new(&parts.store, limits.doors.clone());
-        Self(Arc::new(Inner { parts, keys, limits, requests, strangers, doors }))
+        Self(Arc::new(Inner { parts, keys, limits, requests, strangers, doors, workspace }))
     }
 
     /// Who may come in.
@@ -74,6 +77,10 @@ impl Gateway {
 
     pub(crate) fn memory(&self) -> &Memory {
         &self.0.parts.memory
+    }
+
+    pub(crate) fn workspace(&self) -> &Workspace {
+        &self.0.workspace
     }
 
     /// The graphs that may be started.

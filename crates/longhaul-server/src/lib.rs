@@ -44,6 +44,7 @@ mod openapi;
 mod page;
 mod problem;
 mod rate;
+mod refused;
 mod routes;
 mod schema;
 mod serve;

@@ -8,11 +8,14 @@ mod health;
 mod hooks;
 mod keys;
 mod me;
+mod memories;
 mod queue;
+mod records;
 mod shown;
 mod tasks;
 mod waits;
 mod webhooks;
+mod work;
 
 use axum::{Router, http::StatusCode, middleware};
 use utoipa::OpenApi as _;
@@ -52,12 +55,15 @@ fn quick() -> OpenApiRouter<Gateway> {
         .merge(waits::routes())
         .merge(keys::routes())
         .merge(audit::routes())
+        .merge(records::routes())
+        .merge(work::routes())
+        .merge(memories::routes())
         .merge(webhooks::routes())
 }
 
 /// Routes that take as long as their content does: they bound it themselves.
 fn streams() -> OpenApiRouter<Gateway> {
-    OpenApiRouter::new().merge(events::streams()).merge(hooks::routes())
+    OpenApiRouter::new().merge(events::streams()).merge(records::streams()).merge(hooks::routes())
 }
 
 /// The whole service behind its door.

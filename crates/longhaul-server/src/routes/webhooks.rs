@@ -2,28 +2,28 @@
 
 use std::sync::atomic::Ordering;
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{Json, extract::State};
 use longhaul_core::{TaskId, TimeMs};
-use longhaul_store::StoreError;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     Caller, Gateway, Problem,
+    change::{Answer, Done},
     events::TypeFilter,
     hooks::{
         Action, Secret, TargetRules,
-        endpoints::{self, ENDPOINTS_MAX, Endpoint},
+        endpoints::{self, Counts, ENDPOINTS_MAX, Endpoint},
         outbox::{self, Delivery, Status},
         secrets::Secrets,
         subscriptions::{self, SUBSCRIPTIONS_MAX, Subscription},
     },
-    input::{Id, Input, Params},
-    keys::Role,
+    input::{Command, Id, Params},
+    text::TextLine,
 };
 
-const NAME_CHARS_MAX: usize = 128;
 const LIMIT: u32 = 100;
 const LIMIT_MAX: u32 = 1_000;
 
@@ -56,8 +56,8 @@ pub(crate) struct EndpointView {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewEndpoint {
     /// What a person calls it.
-    #[schema(min_length = 1, max_length = 128)]
-    name: String,
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    name: TextLine,
     /// What a message that comes in does.
     action: Action,
     /// The secret that the sender signs with, where it makes its own; without, one is made and shown once.
@@ -109,8 +109,8 @@ pub(crate) struct SubscriptionView {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewSubscription {
     /// What a person calls it.
-    #[schema(min_length = 1, max_length = 128)]
-    name: String,
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    name: TextLine,
     /// Where events are sent: https, and an address that anybody could reach unless the operator has allowed it.
     url: String,
     /// Types of events that are sent: `wait.opened`, `execution.*`; all without.
@@ -226,7 +226,7 @@ async fn list_endpoints(State(gateway): State<Gateway>, caller: Caller) -> Resul
     let scope = caller.scope().clone();
     let found = gateway.store().read(move |read| endpoints::list(read, &scope)).await?;
     let directory = gateway.doors().endpoints(gateway.store()).await?;
-    let endpoints = found.iter().map(|one| view_endpoint(directory, one, None)).collect();
+    let endpoints = found.iter().map(|one| shown(directory, one)).collect();
     Ok(Json(Endpoints { endpoints, unknown: directory.unknown.load(Ordering::Relaxed) }))
 }
 
@@ -235,13 +235,9 @@ async fn list_endpoints(State(gateway): State<Gateway>, caller: Caller) -> Resul
     post, path = "/v1/webhooks/endpoints", tag = "webhooks",
     request_body = NewEndpoint, responses((status = 201, body = EndpointView))
 )]
-async fn create_endpoint(
-    State(gateway): State<Gateway>,
-    caller: Caller,
-    Input(new): Input<NewEndpoint>,
-) -> Result<(StatusCode, Json<EndpointView>), Problem> {
-    caller.needs(Role::Operator)?;
-    let name = name(new.name)?;
+async fn create_endpoint(State(gateway): State<Gateway>, command: Command<NewEndpoint>) -> Result<Answer, Problem> {
+    let wish = command.wish("webhook.endpoint.create", "")?;
+    let Command { caller, body: new, .. } = command;
     if let Some(problem) = new.action.problem() {
         return Err(Problem::invalid("body.action", problem));
     }
@@ -250,19 +246,21 @@ async fn create_endpoint(
     let endpoint = Endpoint {
         scope: caller.scope().clone(),
         id: format!("ep_{}", ambient.ids.body()),
-        name,
+        name: new.name.into(),
         action: new.action,
         secrets: Secrets::new(secret.clone()),
         created_at: ambient.clock.now(),
     };
-    let row = endpoint.clone();
-    if gateway.store().write(move |tx| endpoints::insert(tx, &row)).await?.is_none() {
-        let detail = format!("a user may have {ENDPOINTS_MAX} endpoints: remove one first");
-        return Err(Problem::conflict("too_many", detail));
-    }
-    let directory = gateway.doors().endpoints(gateway.store()).await?;
-    directory.refresh(gateway.store()).await?;
-    Ok((StatusCode::CREATED, Json(view_endpoint(directory, &endpoint, Some(secret)))))
+    let made = gateway.change(wish, move |tx| {
+        if endpoints::insert(tx, &endpoint)?.is_none() {
+            let detail = format!("a user may have {ENDPOINTS_MAX} endpoints: remove one first");
+            return Err(Problem::conflict("too_many", detail));
+        }
+        let path = format!("/v1/webhooks/endpoints/{}", endpoint.id);
+        let view = view_endpoint(&endpoint, &Counts::default(), Some(&secret));
+        Ok(Done::created(path, &endpoint.id, view).map(|done| done.told_once("secret")))
+    });
+    current(&gateway, made.await?).await
 }
 
 /// One endpoint.
@@ -278,28 +276,28 @@ async fn get_endpoint(
 ) -> Result<Json<EndpointView>, Problem> {
     let endpoint = find_endpoint(&gateway, &caller, &id).await?;
     let directory = gateway.doors().endpoints(gateway.store()).await?;
-    Ok(Json(view_endpoint(directory, &endpoint, None)))
+    Ok(Json(shown(directory, &endpoint)))
 }
 
 /// Removes an endpoint: what comes in for it is refused from now on.
 #[utoipa::path(
     delete, path = "/v1/webhooks/endpoints/{endpoint}", tag = "webhooks",
     params(("endpoint" = String, Path, description = "The endpoint", pattern = "^ep_[A-Za-z0-9-]{1,64}$")),
-    responses((status = 204))
+    responses((status = 200, body = EndpointView))
 )]
 async fn delete_endpoint(
     State(gateway): State<Gateway>,
-    caller: Caller,
     Id(id): Id<String>,
-) -> Result<StatusCode, Problem> {
-    caller.needs(Role::Operator)?;
+    command: Command<super::Nothing>,
+) -> Result<Answer, Problem> {
     known("endpoint", "ep_", &id)?;
-    let (scope, name) = (caller.scope().clone(), id.clone());
-    if !gateway.store().write(move |tx| endpoints::delete(tx, &scope, &name)).await? {
-        return Err(Problem::missing("endpoint", &id));
-    }
-    gateway.doors().endpoints(gateway.store()).await?.refresh(gateway.store()).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let (wish, scope) = (command.wish("webhook.endpoint.delete", &id)?, command.caller.scope().clone());
+    let gone = gateway.change(wish, move |tx| {
+        let endpoint = endpoints::get(tx, &scope, &id)?.ok_or_else(|| Problem::missing("endpoint", &id))?;
+        endpoints::delete(tx, &scope, &id)?;
+        Ok(Done::ok(view_endpoint(&endpoint, &Counts::default(), None)))
+    });
+    current(&gateway, gone.await?).await
 }
 
 /// Replaces an endpoint's secret. The new one is shown this once; the old one is good for another day.
@@ -310,19 +308,28 @@ async fn delete_endpoint(
 )]
 async fn rotate_endpoint(
     State(gateway): State<Gateway>,
-    caller: Caller,
     Id(id): Id<String>,
-    Input(rotation): Input<Rotation>,
-) -> Result<Json<EndpointView>, Problem> {
-    caller.needs(Role::Operator)?;
-    let mut endpoint = find_endpoint(&gateway, &caller, &id).await?;
+    command: Command<Rotation>,
+) -> Result<Answer, Problem> {
+    known("endpoint", "ep_", &id)?;
+    let wish = command.wish("webhook.endpoint.secret", &id)?;
+    let Command { caller, body: rotation, .. } = command;
     let secret = secret(&gateway, rotation.secret.as_deref())?;
-    endpoint.secrets = endpoint.secrets.replaced(secret.clone(), gateway.ambient().clock.now(), rotation.at_once);
-    let row = endpoint.clone();
-    gateway.store().write(move |tx| endpoints::set_secrets(tx, &row)).await?;
-    let directory = gateway.doors().endpoints(gateway.store()).await?;
-    directory.refresh(gateway.store()).await?;
-    Ok(Json(view_endpoint(directory, &endpoint, Some(secret))))
+    let changed = gateway.change(wish, move |tx| {
+        let found = endpoints::get(tx, caller.scope(), &id)?;
+        let mut endpoint = found.ok_or_else(|| Problem::missing("endpoint", &id))?;
+        endpoint.secrets = endpoint.secrets.replaced(secret.clone(), tx.now(), rotation.at_once);
+        endpoints::set_secrets(tx, &endpoint)?;
+        let view = view_endpoint(&endpoint, &Counts::default(), Some(&secret));
+        Ok(Done::ok(view).map(|done| done.told_once("secret")))
+    });
+    current(&gateway, changed.await?).await
+}
+
+/// The answer, once the directory in memory knows of the change.
+async fn current(gateway: &Gateway, answer: Answer) -> Result<Answer, Problem> {
+    gateway.doors().endpoints(gateway.store()).await?.refresh(gateway.store()).await?;
+    Ok(answer)
 }
 
 /// Subscriptions to events.
@@ -332,7 +339,7 @@ async fn rotate_endpoint(
 async fn list_subscriptions(State(gateway): State<Gateway>, caller: Caller) -> Result<Json<Subscriptions>, Problem> {
     let scope = caller.scope().clone();
     let found = gateway.store().read(move |read| subscriptions::list(read, &scope)).await?;
-    Ok(Json(Subscriptions { subscriptions: found.into_iter().map(|one| view_subscription(one, None)).collect() }))
+    Ok(Json(Subscriptions { subscriptions: found.iter().map(|one| view_subscription(one, None)).collect() }))
 }
 
 /// Subscribes to events. The secret is shown this once.
@@ -342,11 +349,10 @@ async fn list_subscriptions(State(gateway): State<Gateway>, caller: Caller) -> R
 )]
 async fn create_subscription(
     State(gateway): State<Gateway>,
-    caller: Caller,
-    Input(new): Input<NewSubscription>,
-) -> Result<(StatusCode, Json<SubscriptionView>), Problem> {
-    caller.needs(Role::Operator)?;
-    let name = name(new.name)?;
+    command: Command<NewSubscription>,
+) -> Result<Answer, Problem> {
+    let wish = command.wish("webhook.subscription.create", "")?;
+    let Command { caller, body: new, .. } = command;
     let rules = TargetRules { allow: gateway.doors().settings.webhooks.allow.clone() };
     let url = rules.read(&new.url).map_err(|error| Problem::invalid("body.url", error.to_string()))?;
     let types = TypeFilter::new(new.types.iter().map(String::as_str))
@@ -358,10 +364,10 @@ async fn create_subscription(
     let after = after.map_err(|_| Problem::invalid("body.after", "no log is so long: expected the seq of an event"))?;
     let secret = secret(&gateway, new.secret.as_deref())?;
     let ambient = gateway.ambient();
-    let mut subscription = Subscription {
+    let mut made = Subscription {
         scope: caller.scope().clone(),
         id: format!("sub_{}", ambient.ids.body()),
-        name,
+        name: new.name.into(),
         url: url.into(),
         types,
         task: new.task,
@@ -372,15 +378,22 @@ async fn create_subscription(
         dead_in_a_row: 0,
         created_at: ambient.clock.now(),
     };
-    let written = gateway.store().write(move |tx| {
-        subscription.position = after.map_or_else(|| subscriptions::newest(tx, &subscription.scope), Ok)?;
-        Ok::<_, StoreError>(subscriptions::insert(tx, &subscription)?.map(|()| subscription))
+    let made = gateway.change(wish, move |tx| {
+        made.position = after.map_or_else(|| subscriptions::newest(tx, &made.scope), Ok)?;
+        if subscriptions::insert(tx, &made)?.is_none() {
+            let detail = format!("a user may have {SUBSCRIPTIONS_MAX} subscriptions: remove one first");
+            return Err(Problem::conflict("too_many", detail));
+        }
+        let path = format!("/v1/webhooks/subscriptions/{}", made.id);
+        let done = Done::created(path, &made.id, view_subscription(&made, Some(&secret)));
+        Ok(done.map(|done| done.told_once("secret").detail(json!({ "host": host_of(&made.url) }))))
     });
-    let Some(made) = written.await? else {
-        let detail = format!("a user may have {SUBSCRIPTIONS_MAX} subscriptions: remove one first");
-        return Err(Problem::conflict("too_many", detail));
-    };
-    Ok((StatusCode::CREATED, Json(view_subscription(made, Some(secret)))))
+    made.await
+}
+
+/// The host of a URL: what the audit log keeps of it, as the rest may hold a secret.
+fn host_of(url: &str) -> String {
+    reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// One subscription.
@@ -394,7 +407,7 @@ async fn get_subscription(
     caller: Caller,
     Id(id): Id<String>,
 ) -> Result<Json<SubscriptionView>, Problem> {
-    Ok(Json(view_subscription(find_subscription(&gateway, &caller, &id).await?, None)))
+    Ok(Json(view_subscription(&find_subscription(&gateway, &caller, &id).await?, None)))
 }
 
 /// Switches a subscription on or off. Switched on, it goes on where it stopped.
@@ -405,35 +418,43 @@ async fn get_subscription(
 )]
 async fn switch_subscription(
     State(gateway): State<Gateway>,
-    caller: Caller,
     Id(id): Id<String>,
-    Input(switch): Input<Switch>,
-) -> Result<Json<SubscriptionView>, Problem> {
-    caller.needs(Role::Operator)?;
-    let subscription = find_subscription(&gateway, &caller, &id).await?;
-    let because = (!switch.enabled).then(|| format!("switched off by {}", caller.actor()));
-    gateway.store().write(move |tx| subscriptions::set_enabled(tx, &subscription, because.as_deref())).await?;
-    Ok(Json(view_subscription(find_subscription(&gateway, &caller, &id).await?, None)))
+    command: Command<Switch>,
+) -> Result<Answer, Problem> {
+    known("subscription", "sub_", &id)?;
+    let wish = command.wish("webhook.subscription.switch", &id)?;
+    let Command { caller, body: switch, .. } = command;
+    let switched = gateway.change(wish, move |tx| {
+        let missing = || Problem::missing("subscription", &id);
+        let found = subscriptions::get(tx, caller.scope(), &id)?.ok_or_else(missing)?;
+        let because = (!switch.enabled).then(|| format!("switched off by {}", caller.actor()));
+        subscriptions::set_enabled(tx, &found, because.as_deref())?;
+        let now = subscriptions::get(tx, caller.scope(), &id)?.ok_or_else(missing)?;
+        let done = Done::ok(view_subscription(&now, None));
+        Ok(done.map(|done| done.detail(json!({ "enabled": switch.enabled }))))
+    });
+    switched.await
 }
 
 /// Removes a subscription with its deliveries.
 #[utoipa::path(
     delete, path = "/v1/webhooks/subscriptions/{subscription}", tag = "webhooks",
     params(("subscription" = String, Path, description = "The subscription", pattern = "^sub_[A-Za-z0-9-]{1,64}$")),
-    responses((status = 204))
+    responses((status = 200, body = SubscriptionView))
 )]
 async fn delete_subscription(
     State(gateway): State<Gateway>,
-    caller: Caller,
     Id(id): Id<String>,
-) -> Result<StatusCode, Problem> {
-    caller.needs(Role::Operator)?;
+    command: Command<super::Nothing>,
+) -> Result<Answer, Problem> {
     known("subscription", "sub_", &id)?;
-    let (scope, name) = (caller.scope().clone(), id.clone());
-    match gateway.store().write(move |tx| subscriptions::delete(tx, &scope, &name)).await? {
-        true => Ok(StatusCode::NO_CONTENT),
-        false => Err(Problem::missing("subscription", &id)),
-    }
+    let (wish, scope) = (command.wish("webhook.subscription.delete", &id)?, command.caller.scope().clone());
+    let gone = gateway.change(wish, move |tx| {
+        let found = subscriptions::get(tx, &scope, &id)?.ok_or_else(|| Problem::missing("subscription", &id))?;
+        subscriptions::delete(tx, &scope, &id)?;
+        Ok(Done::ok(view_subscription(&found, None)))
+    });
+    gone.await
 }
 
 /// Replaces a subscription's secret. The new one is shown this once; for a day events are signed with both.
@@ -444,18 +465,21 @@ async fn delete_subscription(
 )]
 async fn rotate_subscription(
     State(gateway): State<Gateway>,
-    caller: Caller,
     Id(id): Id<String>,
-    Input(rotation): Input<Rotation>,
-) -> Result<Json<SubscriptionView>, Problem> {
-    caller.needs(Role::Operator)?;
-    let mut subscription = find_subscription(&gateway, &caller, &id).await?;
+    command: Command<Rotation>,
+) -> Result<Answer, Problem> {
+    known("subscription", "sub_", &id)?;
+    let wish = command.wish("webhook.subscription.secret", &id)?;
+    let Command { caller, body: rotation, .. } = command;
     let secret = secret(&gateway, rotation.secret.as_deref())?;
-    let now = gateway.ambient().clock.now();
-    subscription.secrets = subscription.secrets.replaced(secret.clone(), now, rotation.at_once);
-    let row = subscription.clone();
-    gateway.store().write(move |tx| subscriptions::set_secrets(tx, &row)).await?;
-    Ok(Json(view_subscription(subscription, Some(secret))))
+    let changed = gateway.change(wish, move |tx| {
+        let found = subscriptions::get(tx, caller.scope(), &id)?;
+        let mut found = found.ok_or_else(|| Problem::missing("subscription", &id))?;
+        found.secrets = found.secrets.replaced(secret.clone(), tx.now(), rotation.at_once);
+        subscriptions::set_secrets(tx, &found)?;
+        Ok(Done::ok(view_subscription(&found, Some(&secret))).map(|done| done.told_once("secret")))
+    });
+    changed.await
 }
 
 /// Deliveries of a subscription: those that wait, those that were taken lately, those that were given up.
@@ -497,19 +521,18 @@ async fn list_deliveries(
 )]
 async fn resend(
     State(gateway): State<Gateway>,
-    caller: Caller,
     Id(id): Id<String>,
-) -> Result<Json<DeliveryView>, Problem> {
-    caller.needs(Role::Operator)?;
+    command: Command<super::Nothing>,
+) -> Result<Answer, Problem> {
     known("delivery", "dlv_", &id)?;
-    let (scope, name) = (caller.scope().clone(), id.clone());
-    let written = gateway.store().write(move |tx| {
-        let Some(delivery) = outbox::get(tx, &scope, &name)? else { return Ok(None) };
+    let (wish, scope) = (command.wish("webhook.delivery.resend", &id)?, command.caller.scope().clone());
+    let sent = gateway.change(wish, move |tx| {
+        let missing = || Problem::missing("delivery", &id);
+        let delivery = outbox::get(tx, &scope, &id)?.ok_or_else(missing)?;
         outbox::send_again(tx, &delivery)?;
-        outbox::get(tx, &scope, &name)
+        Ok(Done::ok(view_delivery(outbox::get(tx, &scope, &id)?.ok_or_else(missing)?)))
     });
-    let found: Option<Delivery> = written.await.map_err(|error: StoreError| error)?;
-    found.map(|delivery| Json(view_delivery(delivery))).ok_or_else(|| Problem::missing("delivery", &id))
+    sent.await
 }
 
 /// Refuses what cannot be an id of this kind before anybody looks for it.
@@ -533,15 +556,6 @@ async fn find_subscription(gateway: &Gateway, caller: &Caller, id: &str) -> Resu
     found.ok_or_else(|| Problem::missing("subscription", id))
 }
 
-fn name(name: String) -> Result<String, Problem> {
-    let fits = !name.trim().is_empty() && name.chars().count() <= NAME_CHARS_MAX && !name.contains('\0');
-    if fits {
-        Ok(name)
-    } else {
-        Err(Problem::invalid("body.name", format!("expected 1 to {NAME_CHARS_MAX} characters")))
-    }
-}
-
 fn secret(gateway: &Gateway, given: Option<&str>) -> Result<Secret, Problem> {
     match given {
         Some(text) => {
@@ -551,8 +565,11 @@ fn secret(gateway: &Gateway, given: Option<&str>) -> Result<Secret, Problem> {
     }
 }
 
-fn view_endpoint(directory: &endpoints::Directory, endpoint: &Endpoint, secret: Option<Secret>) -> EndpointView {
-    let counts = directory.counts(&endpoint.id).unwrap_or_default();
+fn shown(directory: &endpoints::Directory, endpoint: &Endpoint) -> EndpointView {
+    view_endpoint(endpoint, &directory.counts(&endpoint.id).unwrap_or_default(), None)
+}
+
+fn view_endpoint(endpoint: &Endpoint, counts: &Counts, secret: Option<&Secret>) -> EndpointView {
     EndpointView {
         endpoint: endpoint.id.clone(),
         name: endpoint.name.clone(),
@@ -561,22 +578,22 @@ fn view_endpoint(directory: &endpoints::Directory, endpoint: &Endpoint, secret: 
         accepted: counts.accepted.load(Ordering::Relaxed),
         repeated: counts.repeated.load(Ordering::Relaxed),
         refused: counts.refused.load(Ordering::Relaxed),
-        secret: secret.map(|secret| secret.reveal()),
+        secret: secret.map(Secret::reveal),
     }
 }
 
-fn view_subscription(one: Subscription, secret: Option<Secret>) -> SubscriptionView {
+fn view_subscription(one: &Subscription, secret: Option<&Secret>) -> SubscriptionView {
     SubscriptionView {
-        subscription: one.id,
-        name: one.name,
-        url: one.url,
+        subscription: one.id.clone(),
+        name: one.name.clone(),
+        url: one.url.clone(),
         types: one.types.names().to_vec(),
-        task: one.task,
+        task: one.task.clone(),
         enabled: one.enabled,
-        disabled_because: one.disabled_because,
+        disabled_because: one.disabled_because.clone(),
         position: one.position,
         created_at: one.created_at,
-        secret: secret.map(|secret| secret.reveal()),
+        secret: secret.map(Secret::reveal),
     }
 }
 
