@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use longhaul_core::{Scope, ThreadId, TimeMs};
-use longhaul_durable::{DurableError, PendingEffect, Status, StepId, WaitId, WaitInfo, WaitKind, WaitStatus};
+use longhaul_durable::{erasing::Unfinished, DurableError, PendingEffect, Status, StepId, WaitId, WaitInfo, WaitKind, WaitStatus};
 use longhaul_store::{LeaseError, StoreError};
 
 use crate::moments::moment;
@@ -129,6 +129,26 @@ pub enum OperateError {
         /// The acts.
         pending: Vec<PendingEffect>,
     },
+    /// What is to be erased is still needed by what has not ended.
+    #[error(
+        "{subject} has {} that have not ended; end them, then erase again:{}",
+        count(.unfinished.len()),
+        .unfinished.iter().map(|open| format!("\n  longhaul cancel {}{}   ({}, on {})", open.id, .flags, open.status, open.thread)).collect::<String>()
+    )]
+    Unfinished {
+        /// What was to be erased.
+        subject: String,
+        /// What stands in its way.
+        unfinished: Vec<Unfinished>,
+        /// What has to be typed to mean this store.
+        flags: String,
+    },
+    /// An erasure that could not go on; what it did stays done.
+    #[error("erasing stopped at {what}")]
+    ErasureStopped {
+        /// Where, why, and what to do.
+        what: String,
+    },
     /// Somebody is at work on the thread.
     #[error(transparent)]
     Lease(LeaseError),
@@ -138,6 +158,10 @@ pub enum OperateError {
     /// The runtime refused.
     #[error(transparent)]
     Durable(DurableError),
+}
+
+fn count(executions: usize) -> String {
+    if executions == 1 { "1 execution".to_owned() } else { format!("{executions} executions") }
 }
 
 fn listed(waits: &[WaitInfo]) -> String {
@@ -162,13 +186,14 @@ impl OperateError {
             | Self::Unknown { .. }
             | Self::WhichWait { .. }
             | Self::NeedsValue { .. }
+            | Self::Unfinished { .. }
             | Self::NotForPeople { .. }
             | Self::Durable(DurableError::AnswerRefused { .. })
             | Self::Store(
                 StoreError::Address { .. } | StoreError::NotEmpty { .. } | StoreError::BackedUpElsewhere { .. },
             ) => ErrorKind::Usage,
             Self::Store(StoreError::DiskFull { .. } | StoreError::Io { .. }) => ErrorKind::Environment,
-            Self::Lease(_) => ErrorKind::Retry,
+            Self::Lease(_) | Self::ErasureStopped { .. } => ErrorKind::Retry,
             Self::AlreadyEnded { .. }
             | Self::NothingWaits { .. }
             | Self::Finished { .. }
