@@ -17,6 +17,7 @@ mod event;
 mod ids;
 pub mod limits;
 mod scope;
+mod subject;
 mod tokens;
 mod tool;
 
@@ -28,5 +29,6 @@ pub use ids::{
     ThreadId, TraceId, UserId, VerdictId,
 };
 pub use scope::{Scope, TaskScope};
+pub use subject::{Subject, SubjectError};
 pub use tokens::estimate_tokens;
 pub use tool::{ToolCall, ToolSpec};

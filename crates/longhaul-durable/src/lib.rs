@@ -62,6 +62,7 @@ mod delivering;
 pub mod derived;
 mod editing;
 mod ending;
+pub mod erasing;
 mod error;
 mod executions;
 mod fit;

@@ -71,7 +71,7 @@ pub use item::{
 };
 pub use life::{
     ColdError, ColdLimits, ColdPlace, Compacted, Credential, Erased, Forget, KindRule, Moved, PastFact, Receipt,
-    S3Place, Tended, TierJudge, TierRules, TierStats, UseCount,
+    S3Place, Tended, TierJudge, TierRules, TierStats, Trace, UseCount, traces,
 };
 pub use list::{Page, Stats};
 pub use memory::Memory;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use longhaul_core::{Scope, ThreadId, TimeMs};
 use longhaul_durable::{
-    DurableError, PendingEffect, Status, StepId, WaitId, WaitInfo, WaitKind, WaitStatus, replay::CaseError,
+    DurableError, PendingEffect, Status, StepId, WaitId, WaitInfo, WaitKind, WaitStatus, erasing::Unfinished,
+    replay::CaseError,
 };
 use longhaul_store::{LeaseError, StoreError};
 
@@ -131,6 +132,26 @@ pub enum OperateError {
         /// The acts.
         pending: Vec<PendingEffect>,
     },
+    /// What is to be erased is still needed by what has not ended.
+    #[error(
+        "{subject} has {} that have not ended; end them, then erase again:{}",
+        count(.unfinished.len()),
+        .unfinished.iter().map(|open| format!("\n  longhaul cancel {}{}   ({}, on {})", open.id, .flags, open.status, open.thread)).collect::<String>()
+    )]
+    Unfinished {
+        /// What was to be erased.
+        subject: String,
+        /// What stands in its way.
+        unfinished: Vec<Unfinished>,
+        /// What has to be typed to mean this store.
+        flags: String,
+    },
+    /// An erasure that could not go on; what it did stays done.
+    #[error("erasing stopped at {what}")]
+    ErasureStopped {
+        /// Where, why, and what to do.
+        what: String,
+    },
     /// Somebody is at work on the thread.
     #[error(transparent)]
     Lease(LeaseError),
@@ -143,6 +164,10 @@ pub enum OperateError {
     /// The execution cannot become a case.
     #[error(transparent)]
     Case(Box<CaseError>),
+}
+
+fn count(executions: usize) -> String {
+    if executions == 1 { "1 execution".to_owned() } else { format!("{executions} executions") }
 }
 
 fn listed(waits: &[WaitInfo]) -> String {
@@ -167,6 +192,7 @@ impl OperateError {
             | Self::Unknown { .. }
             | Self::WhichWait { .. }
             | Self::NeedsValue { .. }
+            | Self::Unfinished { .. }
             | Self::NotForPeople { .. }
             | Self::Case(_)
             | Self::Durable(DurableError::AnswerRefused { .. })
@@ -174,7 +200,7 @@ impl OperateError {
                 StoreError::Address { .. } | StoreError::NotEmpty { .. } | StoreError::BackedUpElsewhere { .. },
             ) => ErrorKind::Usage,
             Self::Store(StoreError::DiskFull { .. } | StoreError::Io { .. }) => ErrorKind::Environment,
-            Self::Lease(_) => ErrorKind::Retry,
+            Self::Lease(_) | Self::ErasureStopped { .. } => ErrorKind::Retry,
             Self::AlreadyEnded { .. }
             | Self::NothingWaits { .. }
             | Self::Finished { .. }

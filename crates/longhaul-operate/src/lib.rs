@@ -10,7 +10,8 @@
 //! use longhaul_operate::{Operator, StorePlace};
 //!
 //! let (tenant, user) = (TenantId::from_body("local"), UserId::from_body("me"));
-//! let place = StorePlace { store: Some("./runs".into()), home: "/tmp".into(), tenant, user, actor: "me".into() };
+//! let store = Some("./runs".to_owned());
+//! let place = StorePlace { store, home: "/tmp".into(), bucket: None, tenant, user, actor: "me".into() };
 //! let operator = Operator::open(place).await?;
 //! for open in operator.waits().await? {
 //!     println!("{} asks {:?}", open.wait.id, open.wait.name);
@@ -21,6 +22,7 @@
 mod answering;
 mod belonging;
 mod chain;
+mod erase;
 mod error;
 mod eval;
 mod explaining;
@@ -40,6 +42,7 @@ mod whereabouts;
 pub use answering::{Answered, Decision};
 pub use belonging::Belonging;
 pub use chain::ChainLink;
+pub use erase::ErasureReceipt;
 pub use error::{ErrorKind, OperateError};
 pub use eval::{CASE_LIMIT, CaseResult, EvalError, EvalReport, complete_case, file_name, run_cases};
 pub use explaining::{Explanation, Fact, Line};

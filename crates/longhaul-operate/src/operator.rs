@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use longhaul_core::{Ambient, ExecutionId, Scope, TaskScope, TenantId, ThreadId, UserId};
 use longhaul_durable::{ExecutionFilter, ExecutionView, Runtime, StepId, WaitInfo};
-use longhaul_store::{Backup, BackupProgress, Migrations, Report, StateKeys, Store, StoreError, StoreSettings};
+use longhaul_store::{
+    Backup, BackupProgress, Migrations, Report, StateKeys, Store, StoreError, StoreSettings, s3::S3Place,
+};
 
 use crate::{OperateError, refs, rows, sound};
 
@@ -17,6 +19,8 @@ pub struct StorePlace {
     pub store: Option<String>,
     /// The home: it holds its own store, and this machine's locks of a database.
     pub home: PathBuf,
+    /// The bucket that holds its blobs, if one does.
+    pub bucket: Option<Box<S3Place>>,
     /// Whose rows.
     pub tenant: TenantId,
     /// Of which user.
@@ -55,7 +59,7 @@ impl Operator {
     /// [`OperateError::NoStore`], [`OperateError::Store`].
     pub async fn open(place: StorePlace) -> Result<Self, OperateError> {
         let ambient = Ambient::system();
-        let StorePlace { store, home, tenant, user, actor } = place;
+        let StorePlace { store, home, bucket, tenant, user, actor } = place;
         let (settings, shown, flags) = match store {
             Some(url) if url.contains("://") => {
                 let settings = StoreSettings::from_url(&url, home.join("databases"))?;
@@ -64,7 +68,7 @@ impl Operator {
             Some(dir) => (existing(Path::new(&dir))?, dir.clone(), format!(" --store {}", quoted(&dir))),
             None => (existing(&home)?, home.display().to_string(), String::new()),
         };
-        let settings = StoreSettings { keys: StateKeys::from_env().map_err(StoreError::from)?, ..settings };
+        let settings = StoreSettings { keys: StateKeys::from_env().map_err(StoreError::from)?, bucket, ..settings };
         let store = open_known(settings, &ambient).await?;
         let runtime = Runtime::new(store.clone(), ambient);
         Ok(Self { store, runtime, scope: Scope { tenant, user }, actor, shown, flags })

@@ -25,7 +25,7 @@ use crate::{
         stream::{Content, Sink},
     },
     error::from_io,
-    postgres::blobs::{FRESH_MS, enter},
+    postgres::blobs::enter,
     s3::{self, S3Limits, S3Place},
     shelf::{Folder, Incoming, Kept},
     store::WeakStore,
@@ -136,9 +136,6 @@ impl Bucket {
             Ok(found) if found.size == row.stored => {}
             Ok(_) | Err(StoreError::ObjectMissing { .. }) => return Ok(false),
             Err(error) => return Err(error),
-        }
-        if store.ambient().clock.now().0 - row.put_at.0 < FRESH_MS {
-            return Ok(true);
         }
         let (tenant, digest) = (tenant.clone(), *digest);
         transact(&store, move |tx| {

@@ -36,7 +36,7 @@ pub struct Compaction {
 
 impl Store {
     /// Rewrites the database without what was deleted, and empties its log. On PostgreSQL these tables of the schema in
-    /// use are rewritten; on SQLite the whole file is. Nobody writes meanwhile, and on PostgreSQL nobody reads these
+    /// use are rewritten, or all of them if none is named; on SQLite the whole file is. Nobody writes meanwhile, and on PostgreSQL nobody reads these
     /// tables.
     ///
     /// # Errors
@@ -91,11 +91,21 @@ fn compact_sqlite(sqlite: &Sqlite, context: &Context, patience: Duration) -> Res
 fn compact_postgres(postgres: &Postgres, tables: &[&str], patience: Duration) -> Result<Compaction, StoreError> {
     let lock_ms_max = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
     let session = Session::open(postgres.address(), Purpose::Write, lock_ms_max, patience)?;
+    let mut tables: Vec<String> = tables.iter().map(|table| (*table).to_owned()).collect();
+    if tables.is_empty() {
+        session.control("BEGIN READ ONLY")?;
+        let sql = "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = current_schema() ORDER BY 1";
+        session.run(sql, &[], &mut |row| {
+            tables.extend(row.try_get::<_, String>(0).ok());
+            Ok(true)
+        })?;
+        session.control("ROLLBACK")?;
+    }
     let size = || -> Result<u64, StoreError> {
         let mut bytes = 0;
         session.control("BEGIN READ ONLY")?;
-        for table in tables {
-            session.run("SELECT pg_total_relation_size(to_regclass(?1))", &[(*table).into()], &mut |row| {
+        for table in &tables {
+            session.run("SELECT pg_total_relation_size(to_regclass(?1))", &[table.as_str().into()], &mut |row| {
                 bytes += u64::try_from(row.try_get::<_, Option<i64>>(0).ok().flatten().unwrap_or(0)).unwrap_or(0);
                 Ok(true)
             })?;
@@ -104,7 +114,7 @@ fn compact_postgres(postgres: &Postgres, tables: &[&str], patience: Duration) ->
         Ok(bytes)
     };
     let bytes_before = size()?;
-    for table in tables {
+    for table in &tables {
         session.control(&format!("VACUUM (FULL, ANALYZE) {table}"))?;
     }
     // The pages of the old files are still in the server's cache and on their way to the disk until then.

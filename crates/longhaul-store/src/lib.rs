@@ -46,6 +46,7 @@ mod bucket;
 mod compaction;
 mod connection;
 mod ends;
+pub mod erasing;
 mod error;
 mod events;
 mod faults;

@@ -4,7 +4,7 @@ use crate::Migrations;
 
 /// The store's own migrations; [`crate::Store::open`] includes them.
 pub const MIGRATIONS: Migrations =
-    Migrations { component: "store", steps: &[FIRST, LEASE_TTL, BLOB_REFERENCES, BLOB_PLACES, LINK_ENDS] };
+    Migrations { component: "store", steps: &[FIRST, LEASE_TTL, BLOB_REFERENCES, BLOB_PLACES, LINK_ENDS, ERASURES] };
 
 const FIRST: &str = "
 CREATE TABLE tenants (
@@ -120,3 +120,33 @@ INSERT INTO link_ends (prefix, query) VALUES
     ('sess_', 'SELECT user_id FROM sessions WHERE tenant_id = ?1 AND session_id = ?2'),
     ('evt_', 'SELECT user_id FROM events WHERE tenant_id = ?1 AND event_id = ?2 LIMIT 1');
 CREATE INDEX events_by_id ON events (tenant_id, event_id);";
+
+/// Erasures with their receipts; the blobs that one still has to remove, so that it can be said again; and the statements
+/// by which components erase rows that nobody else knows, see `erasing`.
+const ERASURES: &str = "
+CREATE TABLE erasures (
+    tenant_id TEXT NOT NULL,
+    erasure_id TEXT NOT NULL,
+    v INTEGER NOT NULL,
+    user_id TEXT NOT NULL,
+    asked TEXT NOT NULL,
+    asked_digest TEXT NOT NULL,
+    begun_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    receipt TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, erasure_id)
+) STRICT;
+CREATE TABLE erasure_blobs (
+    tenant_id TEXT NOT NULL,
+    erasure_id TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    referred_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, erasure_id, digest)
+) STRICT;
+CREATE TABLE erase_queries (
+    component TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    statement TEXT NOT NULL,
+    PRIMARY KEY (component, subject, statement)
+) STRICT;
+";

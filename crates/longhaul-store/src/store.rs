@@ -295,6 +295,12 @@ impl Store {
         &self.0.settings.place
     }
 
+    /// Its blobs go to a bucket.
+    #[must_use]
+    pub fn has_bucket(&self) -> bool {
+        self.0.settings.bucket.is_some()
+    }
+
     /// The clock, randomness and id generator it was opened with.
     #[must_use]
     pub fn ambient(&self) -> &Ambient {

@@ -34,6 +34,7 @@
 mod access;
 mod content;
 pub mod context;
+pub mod erasing;
 mod error;
 mod ingest;
 mod links;

@@ -76,8 +76,14 @@ impl Longhaul {
         ];
         let vectors = vectors::server(&settings.memory, &ambient)?;
         let keys = StateKeys::from_env().map_err(StoreError::from)?;
-        let place = StoreSettings { keys, ..StoreSettings::new(&settings.home) };
+        let place = StoreSettings { keys, bucket: settings.bucket()?, ..StoreSettings::new(&settings.home) };
         let store = Store::open(place, ambient.clone(), &migrations).await?;
+        let swept = store.clone();
+        tokio::spawn(async move {
+            if let Err(error) = swept.sweep_at_start().await {
+                tracing::warn!(%error, "what dead processes left half written could not be cleared away");
+            }
+        });
         Ok(Self {
             runtime: Runtime::new(store.clone(), ambient.clone()),
             scope: Scope::single_user(),

@@ -31,6 +31,7 @@ impl StoreFlags {
         let settings = global.settings(None, &[])?;
         let place = StorePlace {
             store: self.store.clone().filter(|store| !store.is_empty()),
+            bucket: settings.bucket()?,
             home: settings.home,
             tenant: self.tenant.clone(),
             user: self.user.clone(),

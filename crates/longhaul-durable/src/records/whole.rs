@@ -33,18 +33,18 @@ const COPIED: [(&str, &str); 5] = [
     ("effects", "ns, superstep, task, ordinal, v, node, name, probe, intent_at, receipt_at"),
 ];
 
-/// Removes an execution with everything that was recorded of it; the event log stays.
-pub(crate) fn delete(tx: &mut Tx<'_>, tenant: &TenantId, execution: &ExecutionId) -> Result<(), StoreError> {
-    tx.execute(
+/// Removes an execution with everything that was recorded of it; the event log stays. Tells how many rows there were.
+pub(crate) fn delete(tx: &mut Tx<'_>, tenant: &TenantId, execution: &ExecutionId) -> Result<u64, StoreError> {
+    let mut rows = tx.execute(
         "DELETE FROM answers WHERE tenant_id = ?1 AND wait_id IN (
              SELECT wait_id FROM waits WHERE tenant_id = ?1 AND execution_id = ?2)",
         &values![tenant, execution],
     )?;
     for table in TABLES {
         let sql = format!("DELETE FROM {table} WHERE tenant_id = ?1 AND execution_id = ?2");
-        tx.execute(&sql, &values![tenant, execution])?;
+        rows += tx.execute(&sql, &values![tenant, execution])?;
     }
-    Ok(())
+    Ok(rows)
 }
 
 /// Copies what was recorded of an execution to another of the same tenant, whose own row is there already.

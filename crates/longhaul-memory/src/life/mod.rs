@@ -18,6 +18,7 @@ mod rules;
 pub(crate) mod schema;
 mod segment;
 mod shelf;
+mod traces;
 mod usage;
 mod warming;
 
@@ -45,6 +46,7 @@ pub use forgetting::{Compacted, Forget};
 pub use listing::TierStats;
 pub use moving::{Moved, TierJudge};
 pub use objects::Limits as ColdLimits;
+pub use traces::{Trace, traces};
 pub use place::{ColdPlace, Credential, S3Place};
 pub use receipt::{Erased, Receipt};
 pub use rules::{KindRule, TierRules};

@@ -103,15 +103,15 @@ impl Blobs {
                 Ok(digest)
             }
             Shelf::Rows(store) if content.len() <= rows::INLINE_BYTES_MAX => {
-                let (store, digest, reader) = (self.open_store(store)?, Digest::of(&content), tenant.clone());
-                if !store.read(move |read| rows::is_fresh(read, &reader, &digest)).await? {
+                let (store, digest) = (self.open_store(store)?, Digest::of(&content));
+                if !rows::refreshed(&store, &tenant, &digest).await? {
                     store.write(move |tx| rows::put(tx, &tenant, &digest, &content)).await?;
                 }
                 Ok(digest)
             }
             Shelf::Rows(store) => {
-                let (store, digest, reader) = (self.open_store(store)?, Digest::of(&content), tenant.clone());
-                if store.read(move |read| rows::is_fresh(read, &reader, &digest)).await? {
+                let (store, digest) = (self.open_store(store)?, Digest::of(&content));
+                if rows::refreshed(&store, &tenant, &digest).await? {
                     return Ok(digest);
                 }
                 self.put_now(tenant, content).await
@@ -369,6 +369,37 @@ impl Blobs {
             (Shelf::Rows(_), Some(bucket)) => bucket.remove_abandoned(),
             (Shelf::Memory(_) | Shelf::Rows(_), _) => Ok(0),
         }
+    }
+
+    /// Removes what nobody refers to, unless it has been put again at or after the given time; blocking. Tells whether
+    /// nothing of it is left.
+    pub(crate) fn erase(&self, tenant: &TenantId, digest: &Digest, before: TimeMs) -> Result<bool, StoreError> {
+        let mut is_gone = true;
+        match &self.shelf {
+            Shelf::Folder(folder) => {
+                for encoding in [Encoding::Raw, Encoding::Zstd] {
+                    let path = folder.encoded_path(tenant, digest, encoding);
+                    is_gone &= folder.remove(&path, before)? || !path.exists();
+                }
+            }
+            Shelf::Memory(shelf) => {
+                is_gone = shelf.remove(tenant, digest, before) || shelf.stored(tenant, digest, PathBuf::new()).is_none();
+            }
+            Shelf::Rows(store) => {
+                let (store, tenant, digest) = (self.open_store(store)?, tenant.clone(), *digest);
+                is_gone = futures::executor::block_on(store.write(move |tx| {
+                    Ok(rows::remove(tx, &tenant, &digest, before)? || !rows::is_there(tx, &tenant, &digest)?)
+                }))
+                .map_err(|error: StoreError| error)?;
+            }
+        }
+        if let Some(bucket) = &self.bucket {
+            bucket.remove(&[(tenant.clone(), *digest, before)])?;
+        }
+        if let Some(store) = self.store.as_ref().and_then(WeakStore::upgrade) {
+            is_gone &= store.read_now(|read| bucket::find(read, tenant, digest))?.is_none();
+        }
+        Ok(is_gone)
     }
 
     /// Keeps every blob from being swept while the lock is held; others may do the same.

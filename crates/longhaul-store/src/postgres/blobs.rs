@@ -50,14 +50,22 @@ pub(crate) fn put(tx: &mut Tx<'_>, tenant: &TenantId, digest: &Digest, content: 
     remove_chunks(tx, tenant, &before)
 }
 
-/// Whether it is there and was put a short while ago.
-pub(crate) fn is_fresh(read: &ReadTx<'_>, tenant: &TenantId, digest: &Digest) -> Result<bool, StoreError> {
-    let found = read.query_optional(
-        "SELECT 1 FROM blobs WHERE tenant_id = ?1 AND digest = ?2 AND created_at > ?3",
-        &values![tenant, digest, read.now().0.saturating_sub(FRESH_MS)],
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
+/// Whether it was put a short while ago, so that it need not be written again; then it is as if it had been put now.
+pub(crate) async fn refreshed(store: &Store, tenant: &TenantId, digest: &Digest) -> Result<bool, StoreError> {
+    let params = values![tenant, digest, store.ambient().clock.now().0.saturating_sub(FRESH_MS)];
+    let fresh = "FROM blobs WHERE tenant_id = ?1 AND digest = ?2 AND created_at > ?3";
+    let asked = params.clone();
+    let find = move |read: &ReadTx<'_>| read.query_optional(&format!("SELECT 1 {fresh}"), &asked, |_| Ok(()));
+    if store.read(find).await?.is_none() {
+        return Ok(false);
+    }
+    // Whoever erases what another row refers to must see that this one relies on it, too.
+    let touched = store.write(move |tx| {
+        let now = tx.now();
+        let sql = "UPDATE blobs SET created_at = ?4 WHERE tenant_id = ?1 AND digest = ?2 AND created_at > ?3";
+        tx.execute(sql, &[&params[..], &[now.into()]].concat())
+    });
+    Ok(touched.await? == 1)
 }
 
 /// The content as it lies in rows. Blocks its thread, and so does the reader.
@@ -281,6 +289,11 @@ fn remove_chunks(tx: &mut Tx<'_>, tenant: &TenantId, upload: &Option<String>) ->
 fn upload_of(read: &ReadTx<'_>, tenant: &TenantId, digest: &Digest) -> Result<Option<String>, StoreError> {
     let sql = "SELECT upload FROM blobs WHERE tenant_id = ?1 AND digest = ?2 AND upload <> ''";
     read.query_optional(sql, &values![tenant, digest], |row| row.get(0))
+}
+
+pub(crate) fn is_there(read: &ReadTx<'_>, tenant: &TenantId, digest: &Digest) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM blobs WHERE tenant_id = ?1 AND digest = ?2";
+    Ok(read.query_optional(sql, &values![tenant, digest], |_| Ok(()))?.is_some())
 }
 
 pub(crate) fn list(read: &ReadTx<'_>) -> Result<Vec<Kept>, StoreError> {

@@ -108,6 +108,14 @@ pub(crate) const KEYS: &[Key] = &[
         "Where downloaded models are kept. Default: `$XDG_CACHE_HOME/longhaul`, else `~/.cache/longhaul`.",
     ),
     key(
+        "store.blobs",
+        Kind::Text,
+        UserOnly,
+        None,
+        None,
+        "Where large contents go: `s3://bucket/prefix` of an S3-compatible service, with its endpoint and keys in the usual `AWS_…` variables. What was kept before stays where it is and is found there. Default: `blobs` beside the store; for a store in PostgreSQL its rows.",
+    ),
+    key(
         "model.spec",
         Kind::ModelSpec,
         UserOnly,

@@ -24,6 +24,8 @@ pub use error::{Origin, SettingsError};
 pub use manual::manual;
 pub use sources::{FILE_NAME, Sources};
 
+use longhaul_store::{StoreError, s3::S3Place};
+
 use keys::{KEYS, Kind};
 use value::{Base, Value, Written};
 
@@ -34,6 +36,8 @@ pub struct Settings {
     pub home: PathBuf,
     /// Where downloaded models are kept. Absolute.
     pub cache: PathBuf,
+    /// Where large contents go, `s3://bucket/prefix`; `None` for beside the rows.
+    pub blobs: Option<String>,
     /// The chat model.
     pub model: ModelSettings,
     /// The embedding model.
@@ -246,6 +250,16 @@ impl Settings {
         self.cache.join("models")
     }
 
+    /// The bucket for large contents, with its keys from the environment.
+    ///
+    /// # Errors
+    /// What is missing or wrong; never a key.
+    pub fn bucket(&self) -> Result<Option<Box<S3Place>>, StoreError> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let place = self.blobs.as_deref().map(|blobs| S3Place::parse(blobs, variable));
+        Ok(place.transpose()?.map(Box::new))
+    }
+
     fn from_values(values: &Values, sources: &Sources, notices: Vec<String>) -> Result<Self, SettingsError> {
         Ok(Self {
             home: values
@@ -256,6 +270,7 @@ impl Settings {
                 .path("cache")
                 .or_else(|| sources.xdg("XDG_CACHE_HOME", ".cache"))
                 .ok_or(SettingsError::NoHome)?,
+            blobs: values.text("store.blobs"),
             model: ModelSettings {
                 spec: values.text("model.spec").as_deref().and_then(ModelSpec::parse),
                 base_url: values.text("model.base_url").unwrap_or_default(),
