@@ -12,8 +12,8 @@ use longhaul_memory::{
     when::Zone,
 };
 use longhaul_workspace::{
-    Estimator, TokenCounter,
     sessions::{self, DIGEST_ITEMS, Session, SessionError, Summarise, Window},
+    tokens::{Estimator, TokenCounter},
 };
 
 use crate::{Layout, SessionMetadata};

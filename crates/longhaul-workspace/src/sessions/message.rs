@@ -5,7 +5,7 @@
 
 use longhaul_core::{
     MessageId, SessionId, TaskId, TimeMs, ToolCall, TraceId, UserId, estimate_tokens,
-    limits::{ID_BODY_CHARS_MAX, MESSAGE_ATTACHMENTS_MAX, MESSAGE_BYTES_MAX, MESSAGE_CALLS_MAX},
+    limits::{ID_BODY_CHARS_MAX, MESSAGE_BYTES_MAX, MESSAGE_CALLS_MAX, REFS_MAX},
 };
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +71,7 @@ pub struct NewMessage {
     pub tool_calls: Vec<ToolCall>,
     /// The id of the call that a tool's message answers.
     pub answers: Option<String>,
-    /// Records that belong to the message, at most [`MESSAGE_ATTACHMENTS_MAX`]. They must exist.
+    /// Records that belong to the message, at most [`REFS_MAX`]. They must exist.
     pub attachments: Vec<RecordRef>,
 }
 
@@ -145,8 +145,8 @@ impl NewMessage {
             return Err(SessionError::Empty);
         }
         self.check_calls()?;
-        if self.attachments.len() > MESSAGE_ATTACHMENTS_MAX {
-            return Err(wrong("attachments", &self.attachments.len().to_string(), "at most 32 records"));
+        if self.attachments.len() > REFS_MAX {
+            return Err(wrong("attachments", &self.attachments.len().to_string(), "at most 256 records"));
         }
         Ok(())
     }

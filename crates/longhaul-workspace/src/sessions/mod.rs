@@ -27,7 +27,9 @@ use std::sync::Arc;
 
 use longhaul_core::{Scope, TaskScope};
 use longhaul_memory::{Memory, user::UserMemory};
-use longhaul_store::Store;
+use longhaul_store::{ReadTx, Store, StoreError};
+
+use crate::{RecordRef, TaskWorkspace, UserWorkspace, access, record};
 
 pub use deleting::DeletedSession;
 pub use digest::{DIGEST_ITEMS, DIGEST_ITEMS_MAX, DigestItem};
@@ -103,7 +105,32 @@ impl Sessions {
         self.shared.user.memory()
     }
 
+    /// Whether a ref is that of a record which the user may see.
+    fn sees(&self, read: &ReadTx<'_>, wanted: &RecordRef) -> Result<bool, StoreError> {
+        let scope = self.scope();
+        let found = record::find(read, scope, &wanted.id)?.filter(|found| found.reference.digest == wanted.digest);
+        found.map_or(Ok(false), |found| access::may_see(read, self.memory(), scope, &found))
+    }
+
     fn readers(&self) -> &Readers {
         &self.shared.readers
+    }
+}
+
+impl UserWorkspace {
+    /// The user's conversations. What the user says of themselves is reviewed by the default policy; for another one use
+    /// [`Sessions::new`].
+    #[must_use]
+    pub fn sessions(&self) -> Sessions {
+        let workspace = self.workspace();
+        Sessions::new(workspace.store().clone(), UserMemory::new(workspace.memory().clone()), self.scope())
+    }
+}
+
+impl TaskWorkspace {
+    /// The conversation in which the task was asked for.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        Session { sessions: self.user().sessions(), owner: self.owner().clone() }
     }
 }

@@ -48,6 +48,9 @@ CREATE TABLE session_states (
     PRIMARY KEY (tenant_id, session_id)
 ) STRICT;
 CREATE INDEX session_states_by_user ON session_states (tenant_id, user_id, updated_at);
+
+INSERT INTO link_ends (prefix, query) VALUES
+    ('msg_', 'SELECT user_id FROM messages WHERE tenant_id = ?1 AND message_id = ?2');
 ";
 
 /// Version of what these rows hold.

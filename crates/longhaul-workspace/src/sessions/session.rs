@@ -21,7 +21,7 @@ use super::{
     rows::{self, State},
     view,
 };
-use crate::TokenCounter;
+use crate::tokens::TokenCounter;
 
 /// Most messages given by one call of [`Session::messages`].
 pub const MESSAGES_PAGE_MAX: usize = 500;

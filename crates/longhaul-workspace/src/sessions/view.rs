@@ -14,7 +14,7 @@ use super::{
     rows::{self, State},
     window::{lacks_calls, newest, units, within},
 };
-use crate::TokenCounter;
+use crate::tokens::TokenCounter;
 
 /// Messages read at once.
 const PAGE: usize = 256;
