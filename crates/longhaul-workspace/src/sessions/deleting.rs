@@ -39,10 +39,8 @@ impl Sessions {
     /// [`SessionError::NoSession`]; those of the store.
     pub async fn delete(&self, session: &SessionId) -> Result<DeletedSession, SessionError> {
         let (sessions, wanted) = (self.clone(), session.clone());
-        let (messages, mut faded) =
-            self.store().write(move |tx| sessions.take_messages(tx, &wanted)).await?;
-        let forget =
-            Forget::Thread { namespace: talk_partition_of(&self.scope().user), thread: session.to_string() };
+        let (messages, mut faded) = self.store().write(move |tx| sessions.take_messages(tx, &wanted)).await?;
+        let forget = Forget::Thread { namespace: talk_partition_of(&self.scope().user), thread: session.to_string() };
         let receipt = self.memory().erase(self.scope(), &forget, false).await?;
         let (sessions, wanted) = (self.clone(), session.clone());
         // A pass of user memory may have read the index between the two.

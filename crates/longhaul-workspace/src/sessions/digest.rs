@@ -7,7 +7,7 @@ use longhaul_core::{Scope, SessionId, TimeMs};
 use longhaul_store::{ReadTx, StoreError, values};
 use serde::{Deserialize, Serialize};
 
-use super::{Sessions, SessionError, indexing::one_line};
+use super::{SessionError, Sessions, indexing::one_line};
 
 /// Items of a digest, where nothing else is said.
 pub const DIGEST_ITEMS: usize = 15;

@@ -93,7 +93,9 @@ pub enum SessionError {
         session: SessionId,
     },
     /// The conversation is being deleted.
-    #[error("the conversation {session} is being deleted; delete it again to see it through, then begin another session")]
+    #[error(
+        "the conversation {session} is being deleted; delete it again to see it through, then begin another session"
+    )]
     BeingDeleted {
         /// The conversation.
         session: SessionId,

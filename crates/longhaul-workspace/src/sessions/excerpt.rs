@@ -70,7 +70,11 @@ mod tests {
 
     #[test]
     fn the_place_with_the_words_is_shown() {
-        let text = format!("{}The cache of the parser was too small.\nSo we doubled it. {}", "a ".repeat(400), "z ".repeat(400));
+        let text = format!(
+            "{}The cache of the parser was too small.\nSo we doubled it. {}",
+            "a ".repeat(400),
+            "z ".repeat(400)
+        );
         let shown = excerpt(&text, &wanted("how small was the parser's cache?"), 80);
         assert!(shown.contains("cache of the parser was too small. So we doubled"), "{shown}");
         assert!(shown.starts_with('…') && shown.ends_with('…') && shown.chars().count() <= 80, "{shown}");

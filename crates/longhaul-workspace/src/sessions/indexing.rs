@@ -25,11 +25,7 @@ fn source(role: Role) -> Option<Source> {
 }
 
 /// The parts of a message, checked and with their words, before a transaction begins.
-pub(super) fn prepared(
-    owner: &TaskScope,
-    id: &MessageId,
-    message: &NewMessage,
-) -> Result<Vec<Prepared>, SessionError> {
+pub(super) fn prepared(owner: &TaskScope, id: &MessageId, message: &NewMessage) -> Result<Vec<Prepared>, SessionError> {
     let Some(source) = source(message.role) else { return Ok(Vec::new()) };
     let namespace = talk_partition_of(&owner.scope.user);
     let part = |(number, part): (usize, parts::Part<'_>)| {

@@ -52,8 +52,7 @@ pub(super) fn state_row(row: &Row<'_>) -> Result<State, StoreError> {
 
 /// The row of a conversation, if it is the user's.
 pub(super) fn state(read: &ReadTx<'_>, owner: &TaskScope) -> Result<Option<State>, StoreError> {
-    let sql =
-        format!("SELECT {STATE} FROM session_states WHERE tenant_id = ?1 AND session_id = ?2 AND user_id = ?3");
+    let sql = format!("SELECT {STATE} FROM session_states WHERE tenant_id = ?1 AND session_id = ?2 AND user_id = ?3");
     read.query_optional(&sql, &values![&owner.scope.tenant, &owner.session, &owner.scope.user], state_row)
 }
 
@@ -152,10 +151,7 @@ pub(super) fn message_row(row: &Row<'_>) -> Result<StoredMessage, StoreError> {
     })
 }
 
-fn listed<T: DeserializeOwned>(
-    printed: Option<&str>,
-    id: &MessageId,
-) -> Result<Vec<T>, StoreError> {
+fn listed<T: DeserializeOwned>(printed: Option<&str>, id: &MessageId) -> Result<Vec<T>, StoreError> {
     printed.map_or(Ok(Vec::new()), |text| serde_json::from_str(text).map_err(StoreError::record("message", id)))
 }
 
@@ -201,13 +197,7 @@ pub(super) fn is_open(read: &ReadTx<'_>, owner: &TaskScope, call: &str, last_seq
 }
 
 /// The message that a draft becomes under this number.
-pub(super) fn stored(
-    tx: &Tx<'_>,
-    owner: &TaskScope,
-    id: MessageId,
-    seq: i64,
-    message: NewMessage,
-) -> StoredMessage {
+pub(super) fn stored(tx: &Tx<'_>, owner: &TaskScope, id: MessageId, seq: i64, message: NewMessage) -> StoredMessage {
     StoredMessage {
         id,
         session: owner.session.clone(),

@@ -300,11 +300,7 @@ fn titled_row(row: &longhaul_store::Row<'_>) -> Result<Titled, StoreError> {
     Ok((rows::message_row(row)?, row.get(13)?))
 }
 
-fn by_ids(
-    read: &ReadTx<'_>,
-    scope: &Scope,
-    ids: &[MessageId],
-) -> Result<HashMap<MessageId, Titled>, StoreError> {
+fn by_ids(read: &ReadTx<'_>, scope: &Scope, ids: &[MessageId]) -> Result<HashMap<MessageId, Titled>, StoreError> {
     let sql = format!("SELECT {} FROM {TITLED} AND m.message_id = ?3", titled_columns());
     let mut found = HashMap::new();
     for id in ids {
@@ -332,7 +328,6 @@ fn in_period(
     );
     let (since, until) = (period.since.map_or(i64::MIN, |at| at.0), period.until.map_or(i64::MAX, |at| at.0));
     let id = |session: Option<&SessionId>| session.map_or(String::new(), SessionId::to_string);
-    let key =
-        values![&scope.tenant, &scope.user, role.as_str(), since, until, id(session), id(except), OF_A_TIME_MAX];
+    let key = values![&scope.tenant, &scope.user, role.as_str(), since, until, id(session), id(except), OF_A_TIME_MAX];
     read.query(&sql, &key, titled_row)
 }

@@ -271,7 +271,10 @@ impl From<SessionError> for StoreError {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Store(error) => error,
-            #[expect(clippy::wildcard_enum_match_arm, reason = "whatever a conversation refuses is a row that may not be")]
+            #[expect(
+                clippy::wildcard_enum_match_arm,
+                reason = "whatever a conversation refuses is a row that may not be"
+            )]
             refused => Self::Constraint { detail: refused.to_string() },
         }
     }

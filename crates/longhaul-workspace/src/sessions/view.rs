@@ -120,7 +120,8 @@ async fn by_tokens(
     let count = |messages: &[StoredMessage]| -> Vec<u64> {
         messages.iter().map(|message| message.counted(&|text| counter.count(text))).collect()
     };
-    let all = read_back(session, from, |all| within(all, &count(all), budget).map_or(true, |(from, _)| from > 0)).await?;
+    let all =
+        read_back(session, from, |all| within(all, &count(all), budget).map_or(true, |(from, _)| from > 0)).await?;
     let (from, tokens) = within(&all, &count(&all), budget)?;
     Ok(Chosen { messages: all[from..].to_vec(), tokens })
 }
