@@ -2,8 +2,9 @@
 //!
 //! [`Dialogue`] decides (plain data in, next step out) and [`converse`] does: every answer of the model is a recorded
 //! step of the execution it runs in, so a killed conversation resumes without asking again for what was answered.
-//! What a tool does, and how that is recorded, belongs to the [`ToolHost`]. [`ModelProposer`] asks a model what of a
-//! conversation is worth remembering. This crate knows no features, no browser
+//! What a tool does, and how that is recorded, belongs to the [`ToolHost`]. A [`Talk`] is a conversation with a user: it
+//! lays a request out ([`Layout`]) from instructions, user memory, history and the message, in either of two styles of
+//! memory. [`ModelProposer`] asks a model what of a conversation is worth remembering, [`ModelSummariser`] shortens one. This crate knows no features, no browser
 //! and no git.
 //!
 //! ```
@@ -18,9 +19,19 @@
 mod converse;
 mod dialogue;
 mod host;
+mod layout;
 mod proposer;
+mod sitting;
+mod summariser;
+mod talk;
+mod turn;
 
 pub use converse::{Conversed, converse};
 pub use dialogue::{Dialogue, Ending, Limits, Next, Opening};
 pub use host::{After, ToolHost, ToolTurn};
+pub use layout::Layout;
 pub use proposer::ModelProposer;
+pub use sitting::{Device, SessionMetadata};
+pub use summariser::ModelSummariser;
+pub use talk::{MemoryStyle, Talk};
+pub use turn::{TalkTools, TurnError};

@@ -32,3 +32,9 @@ pub const REFS_MAX: usize = 256;
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// Most messages of one conversation.
 pub const SESSION_MESSAGES_MAX: u64 = 100_000;
+/// Most bytes of all messages of one conversation.
+pub const SESSION_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Largest memo of a conversation.
+pub const SESSION_MEMO_BYTES_MAX: usize = 16 * 1024;
+/// Most tools that one message asks for.
+pub const MESSAGE_CALLS_MAX: usize = 128;

@@ -5,6 +5,7 @@
 //! first moment after it, so that neighbouring periods share nothing and leave nothing out. Invariant: what is not
 //! understood is an error that shows how to write it, never a guess.
 
+mod mentioned;
 mod words;
 
 #[cfg(test)]
@@ -14,6 +15,7 @@ use jiff::{Span, Timestamp, Zoned, civil, tz::TimeZone};
 use longhaul_core::TimeMs;
 use unicode_normalization::UnicodeNormalization;
 
+pub use mentioned::{Mention, mentioned};
 use words::{Named, Unit};
 
 /// Longest expression that is looked at, in bytes.

@@ -48,6 +48,33 @@ pub struct Task {
     pub updated_at: TimeMs,
 }
 
+/// Makes sure that a session is known, with its tenant and user where they are new. Gives whose it is: the scope's user,
+/// unless another one of the tenant began it.
+///
+/// # Errors
+/// Those of the database.
+pub fn begin_session(tx: &mut Tx<'_>, scope: &Scope, session: &SessionId) -> Result<UserId, StoreError> {
+    let (tenant, user, now) = (&scope.tenant, &scope.user, tx.now());
+    tx.execute(
+        "INSERT INTO tenants (tenant_id, name, created_at) VALUES (?1, ?1, ?2) ON CONFLICT DO NOTHING",
+        &values![tenant, now],
+    )?;
+    tx.execute(
+        "INSERT INTO users (tenant_id, user_id, created_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+        &values![tenant, user, now],
+    )?;
+    tx.execute(
+        "INSERT INTO sessions (tenant_id, session_id, user_id, created_at) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO NOTHING",
+        &values![tenant, session, user, now],
+    )?;
+    tx.query_one(
+        "SELECT user_id FROM sessions WHERE tenant_id = ?1 AND session_id = ?2",
+        &values![tenant, session],
+        |row| row.get(0),
+    )
+}
+
 /// Creates a task, with its tenant and user where they are new, in the given session or a new one.
 ///
 /// # Errors
@@ -78,24 +105,7 @@ pub fn create_within(
         trace: trace.clone(),
     };
     let (tenant, user) = (&scope.scope.tenant, &scope.scope.user);
-    tx.execute(
-        "INSERT INTO tenants (tenant_id, name, created_at) VALUES (?1, ?1, ?2) ON CONFLICT DO NOTHING",
-        &values![tenant, now],
-    )?;
-    tx.execute(
-        "INSERT INTO users (tenant_id, user_id, created_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-        &values![tenant, user, now],
-    )?;
-    tx.execute(
-        "INSERT INTO sessions (tenant_id, session_id, user_id, created_at) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT DO NOTHING",
-        &values![tenant, &scope.session, user, now],
-    )?;
-    let owner: UserId = tx.query_one(
-        "SELECT user_id FROM sessions WHERE tenant_id = ?1 AND session_id = ?2",
-        &values![tenant, &scope.session],
-        |row| row.get(0),
-    )?;
+    let owner = begin_session(tx, &scope.scope, &scope.session)?;
     if owner != *user {
         return Err(StoreError::Constraint { detail: format!("session {} is another user's", scope.session) });
     }

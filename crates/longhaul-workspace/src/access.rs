@@ -21,11 +21,10 @@ pub fn partition_of(task: &TaskId) -> Namespace {
     named("ws:", task.as_str())
 }
 
-/// The partition of the index that holds a user's conversations: `talk:` and the body of the user's id, as
-/// [`partition_of`].
+/// The partition of the index that holds a user's conversations, `talk:…`: named by memory, which keeps it for its user.
 #[must_use]
 pub fn talk_partition_of(user: &UserId) -> Namespace {
-    named("talk:", user.as_str())
+    longhaul_memory::user::talks_of(user)
 }
 
 fn named(prefix: &str, id: &str) -> Namespace {

@@ -10,7 +10,7 @@ use serde_json::{Map, json};
 use crate::{Kind, WorkspaceError, access, staged::About};
 
 /// Aim of a part's length.
-const PART_CHARS_MAX: usize = 1_800;
+pub(crate) const PART_CHARS_MAX: usize = 1_800;
 /// A rest of up to this length stays with the part before it.
 const TAIL_CHARS_MAX: usize = 600;
 

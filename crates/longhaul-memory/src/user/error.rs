@@ -99,7 +99,7 @@ pub enum UserError {
         why: &'static str,
     },
     /// A namespace is kept for another user.
-    #[error("the namespace {namespace} is kept for the user memory of another user; choose another name")]
+    #[error("the namespace {namespace} is kept for another user; choose another name")]
     NotYours {
         /// The namespace.
         namespace: Namespace,

@@ -125,9 +125,9 @@ fn tokens(text: &str) -> usize {
     ascii.div_ceil(4) + text.chars().filter(|c| !c.is_ascii()).count()
 }
 
-/// A text in which nothing is a mark.
+/// A text in which nothing is a mark: it can stand between marks of a prompt and neither end them nor make others.
 #[must_use]
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

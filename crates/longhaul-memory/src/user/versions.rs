@@ -113,6 +113,12 @@ pub fn namespace_of(user: &UserId) -> Namespace {
     named("user:", user.as_str().strip_prefix("user_").unwrap_or(user.as_str()))
 }
 
+/// The namespace of what was said in a user's conversations, named as [`namespace_of`] is: `talk:` and the id's body.
+#[must_use]
+pub fn talks_of(user: &UserId) -> Namespace {
+    named("talk:", user.as_str().strip_prefix("user_").unwrap_or(user.as_str()))
+}
+
 /// A namespace for the body of an id, so that two ids never share one. A body too long for that is named by its digest.
 pub(crate) fn named(prefix: &str, body: &str) -> Namespace {
     let mut name = prefix.to_owned();
@@ -130,7 +136,10 @@ pub(crate) fn named(prefix: &str, body: &str) -> Namespace {
 
 /// Refuses a namespace that is kept for another user: whoever writes first owns it, and that must be its user.
 pub(crate) fn check_namespace(scope: &Scope, namespace: &Namespace) -> Result<(), UserError> {
-    if namespace.as_str().starts_with("user:") && *namespace != namespace_of(&scope.user) {
+    let is_anothers = |prefix: &str, own: fn(&UserId) -> Namespace| {
+        namespace.as_str().starts_with(prefix) && *namespace != own(&scope.user)
+    };
+    if is_anothers("user:", namespace_of) || is_anothers("talk:", talks_of) {
         return Err(UserError::NotYours { namespace: namespace.clone() });
     }
     Ok(())

@@ -134,7 +134,78 @@ fn one_end_of_a_time_is_taken_where_one_is_asked_for() {
     assert!(since("..today", NOW, &zone).is_err() && until("today..", NOW, &zone).is_err());
 }
 
+#[test]
+fn times_in_other_languages_are_understood() {
+    check(
+        "2026-10-01 00:00 to 2026-11-01 00:00",
+        &["letzten Monat", "le mois dernier", "el mes pasado", "il mese scorso", "mês passado", "в прошлом месяце"],
+    );
+    check("2026-11-20 00:00 to 2026-11-21 00:00", &["gestern", "hier", "ayer", "ieri", "ontem", "вчера"]);
+    check(
+        "2026-11-07 19:30 to …",
+        &["two weeks ago", "a couple of weeks ago", "vor zwei Wochen", "il y a deux semaines", "hace dos semanas"],
+    );
+    check("2026-11-07 19:30 to …", &["due settimane fa", "duas semanas atrás", "2 недели назад"]);
+}
+
+/// What is mentioned, and what is left of the sentence.
+fn heard(sentence: &str) -> String {
+    let zone = berlin();
+    let day = |time: Option<TimeMs>| time.map_or_else(|| "…".to_owned(), |time| zone.day(time));
+    mentioned(sentence, NOW, &zone).map_or_else(String::new, |found| {
+        format!("{} to {} | {}", day(found.period.since), day(found.period.until), found.rest)
+    })
+}
+
+#[test]
+fn a_time_is_heard_in_a_sentence() {
+    for (sentence, expected) in [
+        ("that project last month", "2026-10-01 to 2026-11-01 | that project"),
+        (
+            "What did we say yesterday about Ada's cache?",
+            "2026-11-20 to 2026-11-21 | What did we say about Ada's cache?",
+        ),
+        ("the parser we discussed in May", "2026-05-01 to 2026-06-01 | the parser we discussed"),
+        ("notes from 2025", "2025-01-01 to 2026-01-01 | notes from"),
+        ("everything since last week on taxes", "2026-11-09 to … | everything on taxes"),
+        ("what came before monday", "… to 2026-11-16 | what came"),
+        ("the bug of two weeks ago", "2026-10-31 to 2026-11-14 | the bug of"),
+        ("上个月那个项目", "2026-10-01 to 2026-11-01 | 那个项目"),
+        ("我们3天前说的部署", "2026-11-17 to 2026-11-19 | 我们 说的部署"),
+        ("先月のプロジェクト", "2026-10-01 to 2026-11-01 | のプロジェクト"),
+        ("지난달에 이야기한 프로젝트", "2026-10-01 to 2026-11-01 | 에 이야기한 프로젝트"),
+        ("das Projekt vom letzten Monat", "2026-10-01 to 2026-11-01 | das Projekt vom"),
+        ("was wir vor zwei Wochen besprachen", "2026-10-31 to 2026-11-14 | was wir besprachen"),
+        ("le projet du mois dernier", "2026-10-01 to 2026-11-01 | le projet du"),
+    ] {
+        assert_eq!(heard(sentence), expected, "{sentence}");
+    }
+}
+
+#[test]
+fn what_may_be_something_else_is_no_time() {
+    for sentence in [
+        "how may I deploy this",
+        "it took 2 weeks",
+        "port 8080 and error 2026",
+        "was steht hier",
+        "the sun and the march of time",
+        "这个函数要三天",
+        "今の設定",
+        "d",
+        "",
+        "..",
+    ] {
+        assert_eq!(heard(sentence), "", "{sentence}");
+    }
+}
+
 proptest::proptest! {
+    #[test]
+    fn no_sentence_makes_it_panic(text in "(\\PC|上个月|3天前|last month| |…){0,40}") {
+        let _ = mentioned(&text, NOW, &berlin());
+    }
+
     #[test]
     fn no_text_makes_it_panic(text in "\\PC{0,40}") {
         let _ = (period(&text, NOW, &Zone::utc()), ahead(&text, NOW, &Zone::utc()));

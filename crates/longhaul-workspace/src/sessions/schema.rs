@@ -1,35 +1,57 @@
-//! The tables of conversations. Who talks with whom is the store's `sessions`; what was said is here.
+//! The tables of conversations. Every one is keyed by tenant first, every row carries its user.
+//!
+//! `messages` is the truth of what was said; a message is never changed, and goes only with its whole conversation.
+//! `session_states` has one row for each conversation, whose lock a writer holds until its commit: so messages are
+//! numbered without gaps in the order of commits, whoever writes.
 
-/// The step that makes them.
-pub(crate) const STEP_5: &str = "create table messages (
-        tenant_id text not null,
-        session_id text not null,
-        seq integer not null,
-        message_id text not null,
-        user_id text not null,
-        task_id text,
-        trace_id text not null,
-        role text not null,
-        content text not null,
-        tool_calls text not null,
-        attachments text not null,
-        tokens integer not null,
-        created_at integer not null,
-        schema integer not null,
-        primary key (tenant_id, session_id, seq)
-    ) strict;
-    create unique index messages_by_id on messages (tenant_id, message_id);
-    create index messages_by_task on messages (tenant_id, task_id) where task_id is not null;
-    create table session_states (
-        tenant_id text not null,
-        session_id text not null,
-        user_id text not null,
-        memo text not null,
-        window_from integer not null,
-        summary text not null,
-        version integer not null,
-        updated_at integer not null,
-        primary key (tenant_id, session_id)
-    ) strict;
-    insert into link_ends (prefix, query) values
-        ('msg_', 'select user_id from messages where tenant_id = ?1 and message_id = ?2');";
+/// Step 5 of the migrations of the workspace.
+pub(crate) const STEP_5: &str = "
+CREATE TABLE messages (
+    tenant_id   TEXT    NOT NULL,
+    session_id  TEXT    NOT NULL,
+    seq         INTEGER NOT NULL,
+    message_id  TEXT    NOT NULL,
+    user_id     TEXT    NOT NULL,
+    task_id     TEXT    NOT NULL,
+    trace_id    TEXT    NOT NULL,
+    role        TEXT    NOT NULL,
+    content     TEXT    NOT NULL,
+    tool_calls  TEXT,
+    answers     TEXT,
+    attachments TEXT,
+    tokens      INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
+    schema      INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, session_id, seq)
+) STRICT;
+CREATE UNIQUE INDEX messages_by_id ON messages (tenant_id, message_id);
+CREATE INDEX messages_by_user ON messages (tenant_id, user_id, created_at);
+CREATE INDEX messages_by_task ON messages (tenant_id, task_id, created_at);
+
+CREATE TABLE session_states (
+    tenant_id   TEXT    NOT NULL,
+    session_id  TEXT    NOT NULL,
+    user_id     TEXT    NOT NULL,
+    task_id     TEXT    NOT NULL,
+    trace_id    TEXT    NOT NULL,
+    memo        TEXT    NOT NULL,
+    version     INTEGER NOT NULL,
+    summary     TEXT,
+    window_from INTEGER NOT NULL,
+    last_seq    INTEGER NOT NULL,
+    bytes       INTEGER NOT NULL,
+    title       TEXT    NOT NULL,
+    deleting    INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
+    updated_at  INTEGER NOT NULL,
+    schema      INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, session_id)
+) STRICT;
+CREATE INDEX session_states_by_user ON session_states (tenant_id, user_id, updated_at);
+
+INSERT INTO link_ends (prefix, query) VALUES
+    ('msg_', 'SELECT user_id FROM messages WHERE tenant_id = ?1 AND message_id = ?2');
+";
+
+/// Version of what these rows hold.
+pub(crate) const ROW_VERSION: i64 = 1;

@@ -6,3 +6,5 @@ mod ground;
 mod migration;
 #[cfg(test)]
 mod records;
+#[cfg(test)]
+mod sessions;
