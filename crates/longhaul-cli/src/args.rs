@@ -45,6 +45,7 @@ Long-term memory, of agents and of yours:
   longhaul memory search \"what does Ada drink\"   by words, by meaning, with --explain
   longhaul memory --help                          correct, forget, export, import
   longhaul knowledge add docs/ --corpus guide     documents to look things up in, with citations
+  longhaul context \"what comes next\" --task T    what is kept of a task, within a budget of tokens
   longhaul mcp                                    both of it for any MCP client: docs/mcp.md
 
 Environment:

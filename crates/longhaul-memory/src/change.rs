@@ -40,6 +40,11 @@ impl Change {
         Self { previous, settled: Mutex::default() }
     }
 
+    /// Whether another model's vectors may still serve somewhere.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.previous.is_some()
+    }
+
     /// The model whose vectors still serve in one of these partitions.
     pub(crate) async fn serving_any(
         &self,

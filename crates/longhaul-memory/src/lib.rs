@@ -51,6 +51,7 @@ mod reuse;
 mod rows;
 mod schema;
 mod search;
+mod snapshot;
 mod text;
 pub mod tools;
 mod transfer;

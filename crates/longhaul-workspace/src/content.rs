@@ -60,7 +60,7 @@ impl Inline {
 }
 
 /// The bytes of a row, as they were put.
-fn inline(read: &ReadTx<'_>, scope: &Scope, record: &Record) -> Result<Vec<u8>, WorkspaceError> {
+pub(crate) fn inline(read: &ReadTx<'_>, scope: &Scope, record: &Record) -> Result<Vec<u8>, WorkspaceError> {
     let row = read.query_optional(
         "select encoding, data from contents where tenant_id = ?1 and digest = ?2",
         &values![&scope.tenant, &record.reference.digest],

@@ -59,4 +59,5 @@ pub use parts::source_of;
 pub use record::{Kind, Record, RecordRef, Wanted};
 pub use schema::MIGRATIONS;
 pub use staged::StagedRecord;
+pub use tokens::{CorrectedEstimator, Estimator, TokenCounter, TokenizerFile, UsageReport, UsageReports};
 pub use workspace::{TaskWorkspace, UserWorkspace, Workspace};

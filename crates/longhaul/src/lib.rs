@@ -57,10 +57,11 @@ pub use longhaul_operate::{
 pub use longhaul_store::{Backup, BackupProgress, Finding as StoreFinding, Report as StoreReport, Severity};
 pub use longhaul_tools as tools;
 pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
+pub use longhaul_workspace as workspace;
 pub use mcp::{McpHttp, ToolOptions, memory_tools, serve_mcp};
 pub use memories::{
     Correcting, Evaluation, Filters, Forgetting, Memories, MemoriesError, MemoriesPlace, MigrateTo, Migration, Missed,
-    Question, Remembering, memory_error_kind, questions, receipt_lines,
+    Packing, Question, Remembering, memory_error_kind, questions, receipt_lines,
 };
 pub use queries::{Details, FeatureView, Status};
 pub use report::ReportWritten;

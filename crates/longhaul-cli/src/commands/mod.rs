@@ -3,6 +3,7 @@
 mod answer;
 mod at_store;
 mod cassette;
+mod context;
 mod demo;
 mod doctor;
 mod eval;
@@ -48,6 +49,7 @@ pub(crate) enum Command {
     Eval(eval::EvalArgs),
     Memory(memory::MemoryArgs),
     Knowledge(knowledge::KnowledgeArgs),
+    Context(Box<context::Context>),
     Mcp(Box<mcp::Mcp>),
     Backup(keep::BackupArgs),
     Store(keep::StoreArgs),
@@ -78,6 +80,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Explain(command) => explain::run(&global, &command),
         Command::Memory(command) => memory::run(&global, &command),
         Command::Knowledge(command) => knowledge::run(&global, &command),
+        Command::Context(command) => context::run(&global, &command),
         Command::Mcp(command) => mcp::run(&global, &command),
         Command::Backup(command) => keep::backup(&global, &command),
         Command::Store(command) => keep::store(&global, &command),

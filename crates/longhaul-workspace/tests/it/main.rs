@@ -1,6 +1,8 @@
 //! The workspace at its boundary: a real store, and everything that is kept of tasks.
 
 #[cfg(test)]
+mod context;
+#[cfg(test)]
 mod ground;
 #[cfg(test)]
 mod migration;

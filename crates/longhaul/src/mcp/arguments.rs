@@ -36,6 +36,19 @@ pub(super) struct Add {
 }
 
 #[derive(Deserialize)]
+pub(super) struct BuildContext {
+    pub(super) goal: String,
+    #[serde(default)]
+    pub(super) task: Option<String>,
+    #[serde(default)]
+    pub(super) budget_tokens: Option<u64>,
+    #[serde(default)]
+    pub(super) profile: Option<String>,
+    #[serde(default)]
+    pub(super) namespaces: Vec<String>,
+}
+
+#[derive(Deserialize)]
 pub(super) struct Search {
     pub(super) query: String,
     #[serde(default)]

@@ -2,10 +2,11 @@
 
 use std::{io, path::PathBuf};
 
-use longhaul_core::MemoryId;
+use longhaul_core::{MemoryId, TaskId};
 use longhaul_memory::{EmbedError, MemoryError, TransferError, when::WhenError};
 use longhaul_milvus::MilvusError;
 use longhaul_store::StoreError;
+use longhaul_workspace::context::ContextError;
 
 use crate::ErrorKind;
 
@@ -28,6 +29,15 @@ pub enum MemoriesError {
         /// The id.
         id: MemoryId,
     },
+    /// Nothing is known of a task.
+    #[error("nothing is kept of {task} here: no such task of yours, and no records of it")]
+    NoTask {
+        /// The task.
+        task: TaskId,
+    },
+    /// A context pack cannot be built as it was asked for.
+    #[error(transparent)]
+    Context(ContextError),
     /// A condition that cannot be read.
     #[error(
         "--where {text}: {problem}; write key=value, key!=value, key>3, key>=3, key<3, key<=3, key=[\"a\",\"b\"], key or !key"
@@ -107,6 +117,19 @@ impl From<MemoryError> for MemoriesError {
     }
 }
 
+impl From<ContextError> for MemoriesError {
+    fn from(error: ContextError) -> Self {
+        match error {
+            ContextError::Store(error) => Self::Store(error),
+            ContextError::Memory(error) => error.into(),
+            error @ (ContextError::NoGoal
+            | ContextError::UnknownProfile { .. }
+            | ContextError::Profile { .. }
+            | ContextError::Tokenizer { .. }) => Self::Context(error),
+        }
+    }
+}
+
 /// Who can do something about an error of memory.
 #[must_use]
 pub fn memory_error_kind(error: &MemoryError) -> ErrorKind {
@@ -132,6 +155,8 @@ impl MemoriesError {
         match self {
             Self::NoStore { .. }
             | Self::Unknown { .. }
+            | Self::NoTask { .. }
+            | Self::Context(_)
             | Self::Condition { .. }
             | Self::Meta { .. }
             | Self::HalfAFact

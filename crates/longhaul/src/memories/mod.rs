@@ -10,6 +10,7 @@ mod evaluating;
 mod forgetting;
 mod migrating;
 mod moving;
+mod packing;
 mod remembering;
 pub(crate) mod wiring;
 
@@ -24,16 +25,18 @@ use longhaul_memory::{
     when::Zone,
 };
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
+use longhaul_workspace::{Workspace, context::Contexts};
 
 pub use asking::Filters;
 pub use error::{MemoriesError, memory_error_kind};
 pub use evaluating::{Evaluation, Missed, Question, questions};
 pub use forgetting::{Forgetting, receipt_lines};
 pub use migrating::{MigrateTo, Migration};
+pub use packing::Packing;
 pub use remembering::{Correcting, Remembering};
 
 use crate::{
-    settings::{MemorySettings, Settings},
+    settings::{ContextSettings, MemorySettings, Settings},
     vectors,
 };
 
@@ -65,6 +68,8 @@ pub struct Memories {
     no_model: Option<String>,
     /// For other servers than the one that is connected.
     settings: MemorySettings,
+    context: ContextSettings,
+    contexts: Contexts,
 }
 
 impl Memories {
@@ -83,7 +88,7 @@ impl Memories {
             None => StoreSettings::new(&settings.home),
         };
         let opened = StoreSettings { keys: StateKeys::from_env().map_err(StoreError::from)?, ..opened };
-        let migrations = [longhaul_memory::MIGRATIONS, longhaul_knowledge::MIGRATIONS];
+        let migrations = [longhaul_memory::MIGRATIONS, longhaul_knowledge::MIGRATIONS, longhaul_workspace::MIGRATIONS];
         let store = Store::open(opened, ambient.clone(), &migrations).await?;
         let (embedder, no_model) = if with_model { model(settings, &ambient)? } else { (None, None) };
         let id = embedder.as_ref().map(|embedder| embedder.id().to_owned());
@@ -94,7 +99,10 @@ impl Memories {
         }
         let (rules, review) = (wiring::tier_rules(&settings.memory), wiring::review_policy(&settings.memory));
         let (scope, zone) = (Scope { tenant, user }, Zone::local());
+        let contexts = Contexts::new(Workspace::new(store.clone(), memory.clone()), settings.context.profiles.clone());
         Ok(Self {
+            context: settings.context.clone(),
+            contexts,
             memory,
             store,
             scope,

@@ -102,6 +102,14 @@ pub enum SettingsError {
         /// What to write instead; without what may be a secret.
         source: longhaul_milvus::MilvusError,
     },
+    /// A profile of context packs that says what none can say.
+    #[error("{origin}: {source}")]
+    Profile {
+        /// Where it was written.
+        origin: Origin,
+        /// What is wrong with it.
+        source: longhaul_workspace::context::ContextError,
+    },
     /// A file that is not TOML, or a `.env` that cannot be parsed.
     #[error("{}:{line}: {message}", path.display())]
     Syntax {

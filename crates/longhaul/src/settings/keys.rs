@@ -37,6 +37,8 @@ pub(crate) enum Kind {
     FolderOrBucket,
     /// Days, or `never`, for kinds of memories: `note=90, fact=never`.
     DaysByKind,
+    /// Profiles of context packs by name, each a table.
+    ContextProfiles,
 }
 
 /// Who may set a key.
@@ -299,6 +301,30 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         Some("8"),
         "How many memories are recalled when a session starts.",
+    ),
+    key(
+        "context.profile",
+        Kind::Text,
+        UserOnly,
+        None,
+        Some("auto"),
+        "The profile of a context pack where none is named: `auto`, `software_dev`, `document_review`, `research`, or one of your own.",
+    ),
+    key(
+        "context.budget_tokens",
+        int(0, 10_000_000),
+        UserOnly,
+        None,
+        Some("12000"),
+        "The most tokens of a context pack where no budget is named.",
+    ),
+    key(
+        "context.profiles",
+        Kind::ContextProfiles,
+        UserOnly,
+        None,
+        None,
+        "Profiles of your own: a table `[context.profiles.NAME]` with `base` and what differs from it, as in `kinds = \"decision=1.5, note=0.5\"`; [the workspace's page](workspace.md#profiles) lists what may stand there.",
     ),
     key(
         "sandbox.network",

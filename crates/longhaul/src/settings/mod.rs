@@ -19,6 +19,7 @@ use std::{
 };
 
 pub use longhaul_model::Secret;
+use longhaul_workspace::context::Profiles;
 
 pub use error::{Origin, SettingsError};
 pub use manual::manual;
@@ -44,6 +45,8 @@ pub struct Settings {
     pub embedding: EmbeddingSettings,
     /// Long-term memory.
     pub memory: MemorySettings,
+    /// Context packs.
+    pub context: ContextSettings,
     /// What the agent's commands may do.
     pub sandbox: SandboxLimits,
     /// The browser that verifies.
@@ -144,6 +147,17 @@ pub enum Review {
     Ask,
     /// Nothing is applied.
     Never,
+}
+
+/// Context packs.
+#[derive(Debug, Clone)]
+pub struct ContextSettings {
+    /// The profile where none is named.
+    pub profile: String,
+    /// Most tokens where no budget is named.
+    pub budget_tokens: u64,
+    /// The profiles there are: those built in, and the user's own.
+    pub profiles: Profiles,
 }
 
 /// Which network the agent's commands see.
@@ -308,6 +322,11 @@ impl Settings {
                 },
                 recall_count: values.number("memory.recall_count"),
             },
+            context: ContextSettings {
+                profile: values.text("context.profile").unwrap_or_default(),
+                budget_tokens: values.number("context.budget_tokens"),
+                profiles: values.profiles("context.profiles"),
+            },
             sandbox: SandboxLimits {
                 network: match values.text("sandbox.network").as_deref() {
                     Some("host") => SandboxNetwork::Host,
@@ -442,6 +461,10 @@ impl Values {
 
     fn paths(&self, name: &str) -> Vec<PathBuf> {
         if let Some(Value::Paths(paths)) = self.get(name) { paths.clone() } else { Vec::new() }
+    }
+
+    fn profiles(&self, name: &str) -> Profiles {
+        if let Some(Value::Profiles(profiles)) = self.get(name) { profiles.clone() } else { Profiles::default() }
     }
 
     fn flag(&self, name: &str) -> bool {

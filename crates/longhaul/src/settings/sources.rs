@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::{
     error::{Origin, SettingsError},
     keys::{self, KEYS, Key, Kind, OTHER_VARIABLES, TEST_PREFIX, Who},
-    value::Written,
+    value::{Tables, Written},
 };
 
 /// The name of a configuration file, the user's and the project's.
@@ -241,7 +241,38 @@ fn written(value: &DeValue<'_>) -> Written {
         }
         DeValue::Float(_) => Written::Other("a number with a fraction"),
         DeValue::Datetime(_) => Written::Other("a date"),
-        DeValue::Table(_) => Written::Other("a table"),
+        DeValue::Table(table) => tables(table).map_or(Written::Other("a table"), Written::Tables),
+    }
+}
+
+/// A table of tables of plain values; a table within these is written as `name=value, name=value`.
+fn tables(table: &DeTable<'_>) -> Option<Tables> {
+    let values = |value: &DeValue<'_>| {
+        let each = value.as_table()?.iter();
+        each.map(|(name, value)| Some((name.get_ref().to_string(), plain(value.get_ref())?))).collect::<Option<_>>()
+    };
+    table.iter().map(|(name, value)| Some((name.get_ref().to_string(), values(value.get_ref())?))).collect()
+}
+
+/// A value as it would be written in text.
+fn plain(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => Some(number.as_str().replace('_', "")),
+        DeValue::Float(number) => Some(number.as_str().replace('_', "")),
+        DeValue::Boolean(flag) => Some(flag.to_string()),
+        DeValue::Array(items) => {
+            let items: Option<Vec<String>> = items.iter().map(|item| plain(item.get_ref())).collect();
+            items.map(|items| items.join(", "))
+        }
+        DeValue::Table(table) => {
+            let mut entries = Vec::new();
+            for (name, value) in table {
+                entries.push(format!("{}={}", name.get_ref(), plain(value.get_ref())?));
+            }
+            Some(entries.join(", "))
+        }
+        DeValue::Datetime(_) => None,
     }
 }
 

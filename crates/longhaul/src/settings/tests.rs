@@ -307,3 +307,34 @@ fn the_manual_page_lists_the_table_as_it_is() {
         "docs/configuration.md is out of date; run UPDATE_DOCS=1 cargo test -p longhaul the_manual_page"
     );
 }
+
+#[test]
+fn profiles_of_ones_own_are_read_and_checked() {
+    let written = "[context]\nprofile = \"tender\"\n[context.profiles.tender]\nbase = \"dossier\"\nrecency_floor = 0.25\n\
+                   [context.profiles.dossier]\nbase = \"research\"\nkinds = { decision = 1.5, note = 0 }\n\
+                   follow = [\"supports\", \"cites\"]\ntokenizer = \"models/tokenizer.json\"\n";
+    let house = house().file("config/longhaul.toml", written);
+    let context = house.load().context;
+    assert_eq!((context.profile.as_str(), context.budget_tokens), ("tender", 12_000));
+    let made = context.profiles.get("tender").unwrap();
+    assert!((made.recency_floor - 0.25).abs() < 1e-6 && made.kind_weight("note") == 0.0);
+    assert_eq!(made.follow, ["supports", "cites"]);
+    let expected = longhaul_workspace::context::Tokenizer::File(house.path("config/models/tokenizer.json"));
+    assert_eq!(made.tokenizer, expected);
+}
+
+#[test]
+fn a_profile_that_says_what_none_can_say_is_refused_where_it_is_written() {
+    for (written, expected) in [
+        ("[context.profiles.mine]\nweight = 1\n", "weight of the context profile `mine` must be one of base"),
+        ("[context.profiles.mine]\nrecency_floor = 2\n", "must be a number from 0 to 1"),
+        ("[context.profiles.mine]\nbase = \"theirs\"\n", "there is no context profile \"theirs\"; there are: auto"),
+        ("[context.profiles.a]\nbase = \"b\"\n[context.profiles.b]\nbase = \"a\"\n", "there is no context profile"),
+        ("[context]\nprofiles = 3\n", "must be tables `[context.profiles.NAME]`"),
+    ] {
+        let error = house().file("config/longhaul.toml", written).refusal();
+        assert!(error.contains(expected) && error.contains("longhaul.toml:"), "{error}");
+    }
+    let error = house().file("app/longhaul.toml", "[context.profiles.mine]\nrecent = 1\n").refusal();
+    assert!(error.contains("cannot be set in a project's longhaul.toml"), "{error}");
+}

@@ -6,6 +6,7 @@ use std::{
 };
 
 use longhaul_model::Secret;
+use longhaul_workspace::context::Profiles;
 
 use super::{
     error::{Origin, SettingsError},
@@ -19,9 +20,14 @@ pub(crate) enum Written {
     Integer(i64),
     Bool(bool),
     Texts(Vec<String>),
-    /// Something no key takes: a float, a date, a table.
+    /// Tables by name, each of names with values as they would be written in text.
+    Tables(Tables),
+    /// Something no key takes: a float, a date, another table.
     Other(&'static str),
 }
+
+/// Tables by name, as a family of keys of the user's own has them.
+pub(crate) type Tables = BTreeMap<String, BTreeMap<String, String>>;
 
 /// A value that its key has accepted.
 #[derive(Debug, Clone)]
@@ -32,6 +38,7 @@ pub(crate) enum Value {
     Paths(Vec<PathBuf>),
     Bool(bool),
     Integer(u64),
+    Profiles(Profiles),
 }
 
 /// What paths are relative to.
@@ -56,6 +63,7 @@ pub(crate) fn check(
         (_, Written::Integer(number)) => Some(number.to_string()),
         (_, Written::Bool(flag)) => Some(flag.to_string()),
         (_, Written::Texts(texts)) => Some(texts.join(", ")),
+        (_, Written::Tables(_)) => Some("a table".to_owned()),
         (_, Written::Other(what)) => Some((*what).to_owned()),
     };
     let value = match key.kind {
@@ -80,6 +88,13 @@ pub(crate) fn check(
             text(written).filter(|text| text.parse::<longhaul_milvus::Index>().is_ok()).map(Value::Text)
         }
         Kind::FolderOrBucket => text(written).map(|text| Value::Text(folder_or_bucket(text, base))),
+        Kind::ContextProfiles => {
+            let Written::Tables(tables) = written else {
+                let expected = expected(key.kind);
+                return Err(SettingsError::Value { origin: origin.clone(), key: key.name, expected, found });
+            };
+            return context_profiles(tables, base, origin).map(Value::Profiles);
+        }
         Kind::DaysByKind => text(written).filter(|text| days_by_kind(text).is_some()).map(Value::Text),
     };
     value.ok_or_else(|| SettingsError::Value {
@@ -105,6 +120,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::MemoryUri => "a path or http://host:19530".to_owned(),
         Kind::MemoryIndex => "hnsw(m=16, ef_construction=128, ef=128) or ivf_flat(nlist=1024, nprobe=32)".to_owned(),
         Kind::FolderOrBucket => "a folder or s3://bucket/prefix".to_owned(),
+        Kind::ContextProfiles => "tables `[context.profiles.NAME]` in longhaul.toml: docs/workspace.md".to_owned(),
         Kind::DaysByKind => {
             let kinds: Vec<&str> = longhaul_memory::Kind::ALL.iter().map(|kind| kind.as_str()).collect();
             format!("a list such as `note=90, fact=never`, of {}", kinds.join(", "))
@@ -115,7 +131,12 @@ pub(crate) fn expected(kind: Kind) -> String {
 fn text(written: Written) -> Option<String> {
     match written {
         Written::Text(text) if !text.trim().is_empty() => Some(text),
-        Written::Text(_) | Written::Integer(_) | Written::Bool(_) | Written::Texts(_) | Written::Other(_) => None,
+        Written::Text(_)
+        | Written::Integer(_)
+        | Written::Bool(_)
+        | Written::Texts(_)
+        | Written::Tables(_)
+        | Written::Other(_) => None,
     }
 }
 
@@ -127,7 +148,7 @@ fn boolean(written: &Written) -> Option<bool> {
             "false" | "0" => Some(false),
             _ => None,
         },
-        Written::Integer(_) | Written::Texts(_) | Written::Other(_) => None,
+        Written::Integer(_) | Written::Texts(_) | Written::Tables(_) | Written::Other(_) => None,
     }
 }
 
@@ -135,7 +156,7 @@ fn integer(written: &Written) -> Option<u64> {
     match written {
         Written::Integer(number) => u64::try_from(*number).ok(),
         Written::Text(text) => text.trim().replace('_', "").parse().ok(),
-        Written::Bool(_) | Written::Texts(_) | Written::Other(_) => None,
+        Written::Bool(_) | Written::Texts(_) | Written::Tables(_) | Written::Other(_) => None,
     }
 }
 
@@ -144,7 +165,7 @@ fn texts(written: Written) -> Option<Vec<String>> {
     match written {
         Written::Texts(texts) => Some(texts),
         Written::Text(text) => Some(text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect()),
-        Written::Integer(_) | Written::Bool(_) | Written::Other(_) => None,
+        Written::Integer(_) | Written::Bool(_) | Written::Tables(_) | Written::Other(_) => None,
     }
 }
 
@@ -199,6 +220,28 @@ fn memory_uri(key: &'static Key, written: Written, origin: &Origin) -> Result<Va
 
 fn folder_or_bucket(text: String, base: Base<'_>) -> String {
     if text.contains("://") { text } else { absolute(&text, base).display().to_string() }
+}
+
+/// The built-in profiles of context packs and the user's own, which may change each other in any order.
+fn context_profiles(mut tables: Tables, base: Base<'_>, origin: &Origin) -> Result<Profiles, SettingsError> {
+    let refused = |source| SettingsError::Profile { origin: origin.clone(), source };
+    for values in tables.values_mut() {
+        if let Some(path) = values.get_mut("tokenizer").filter(|path| !path.is_empty() && *path != "estimate") {
+            *path = absolute(path, base).display().to_string();
+        }
+    }
+    let mut profiles = Profiles::default();
+    while !tables.is_empty() {
+        let is_ready = |values: &BTreeMap<String, String>| {
+            values.get("base").is_none_or(|base| !tables.contains_key(base) || profiles.get(base).is_ok())
+        };
+        let ready = tables.iter().find(|(_, values)| is_ready(values)).or(tables.iter().next());
+        let Some(name) = ready.map(|(name, _)| name.clone()) else { break };
+        let values = tables.remove(&name).unwrap_or_default();
+        let values = values.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        profiles.add_written(&name, values).map_err(refused)?;
+    }
+    Ok(profiles)
 }
 
 /// `note=90, fact=never`: days by kind of memory, `None` for never.
