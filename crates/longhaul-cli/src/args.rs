@@ -46,6 +46,10 @@ Long-term memory, of agents and of yours:
   longhaul knowledge add docs/ --corpus guide     documents to look things up in, with citations
   longhaul mcp                                    both of it for any MCP client: docs/mcp.md
 
+For other programs and other people:
+  longhaul serve                                  all of it over HTTP; prints the first key once
+  longhaul keys create --role viewer              a key for somebody else
+
 Environment:
   OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL   the model's service (any OpenAI-compatible one)
   LONGHAUL_HOME                                   where the store and the evidence live

@@ -9,6 +9,7 @@ mod executions;
 mod explain;
 mod init;
 mod keep;
+mod keys;
 mod knowledge;
 mod log;
 mod mcp;
@@ -16,6 +17,7 @@ mod memory;
 mod report;
 mod run;
 pub(crate) mod sandbox_init;
+mod serve;
 mod settle;
 mod setup;
 mod status;
@@ -47,6 +49,8 @@ pub(crate) enum Command {
     Memory(memory::MemoryArgs),
     Knowledge(knowledge::KnowledgeArgs),
     Mcp(Box<mcp::Mcp>),
+    Serve(Box<serve::Serve>),
+    Keys(keys::KeysArgs),
     Backup(keep::BackupArgs),
     Store(keep::StoreArgs),
     Demo(demo::Demo),
@@ -76,6 +80,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Memory(command) => memory::run(&global, &command),
         Command::Knowledge(command) => knowledge::run(&global, &command),
         Command::Mcp(command) => mcp::run(&global, &command),
+        Command::Serve(command) => serve::run(&global, &command),
+        Command::Keys(command) => keys::run(&global, &command),
         Command::Backup(command) => keep::backup(&global, &command),
         Command::Store(command) => keep::store(&global, &command),
         Command::Demo(command) => demo::run(&global, &command),
