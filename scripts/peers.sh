@@ -1,10 +1,12 @@
 #!/bin/sh
 # Installs what the tests talk to, below the user's cache folder. Safe to run again: what is there stays. Without
-# arguments both Milvus servers; `peers.sh lite`, `peers.sh full` or `peers.sh mcp` only one of them.
+# arguments both Milvus servers; `peers.sh lite`, `peers.sh full`, `peers.sh mcp` or
+# `peers.sh schemathesis` only one of them.
 #
 #   milvus-lite 3.2.2  the small server in Python, which starts within two seconds
 #   milvus 2.3.5       the full standalone server, with its own libraries
 #   mcp 2.3.0          the official Python client of the Model Context Protocol, which `longhaul mcp` is tested with
+#   schemathesis 4.32.5  sends requests made from the gateway's OpenAPI document, good ones and bad ones
 #
 # Nothing of this is part of the program: it speaks plain Milvus gRPC to any server.
 set -eu
@@ -63,6 +65,12 @@ mcp() {
     say "mcp 2.3.0 is there"
 }
 
+schemathesis() {
+    environment schemathesis-4.32.5 "schemathesis==4.32.5"
+    touch "$peers/schemathesis-4.32.5/.whole"
+    say "schemathesis 4.32.5 is there"
+}
+
 mkdir -p "$peers"
 # One installation at a time, whoever asks.
 if [ "${LONGHAUL_PEERS_LOCKED:-}" != 1 ] && command -v flock >/dev/null 2>&1; then
@@ -74,6 +82,7 @@ for which in "$@"; do
         lite) lite ;;
         full) full ;;
         mcp) mcp ;;
-        *) fail "there is no $which: lite, full or mcp" ;;
+        schemathesis) schemathesis ;;
+        *) fail "there is no $which: lite, full, mcp or schemathesis" ;;
     esac
 done

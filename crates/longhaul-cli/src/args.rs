@@ -48,6 +48,10 @@ Long-term memory, of agents and of yours:
   longhaul context \"what comes next\" --task T    what is kept of a task, within a budget of tokens
   longhaul mcp                                    both of it for any MCP client: docs/mcp.md
 
+For other programs and other people:
+  longhaul serve                                  all of it over HTTP; prints the first key once
+  longhaul keys create --role viewer              a key for somebody else
+
 Environment:
   OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL   the model's service (any OpenAI-compatible one)
   LONGHAUL_HOME                                   where the store and the evidence live

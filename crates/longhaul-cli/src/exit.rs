@@ -3,8 +3,8 @@
 use std::{fmt, process::ExitCode};
 
 use longhaul::{
-    ErrorKind, EvalError, LonghaulError, MemoriesError, OperateError, knowledge::KnowledgeError, memory::MemoryError,
-    settings::SettingsError, tools::mcp::McpError,
+    ErrorKind, EvalError, LonghaulError, MemoriesError, OperateError, ServingError, knowledge::KnowledgeError,
+    memory::MemoryError, settings::SettingsError, tools::mcp::McpError,
 };
 
 /// An exit code.
@@ -76,6 +76,7 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     let kind = kind.or_else(|| error.downcast_ref::<OperateError>().map(OperateError::kind));
     let kind = kind.or_else(|| error.downcast_ref::<MemoriesError>().map(MemoriesError::kind));
     let kind = kind.or_else(|| error.downcast_ref::<MemoryError>().map(longhaul::memory_error_kind));
+    let kind = kind.or_else(|| error.downcast_ref::<ServingError>().map(ServingError::kind));
     let kind = kind.or_else(|| error.downcast_ref::<KnowledgeError>().map(of_knowledge));
     match kind.or_else(|| error.downcast_ref::<McpError>().map(of_mcp)) {
         Some(ErrorKind::Usage) => Exit::Usage,

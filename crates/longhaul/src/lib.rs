@@ -25,6 +25,7 @@ mod memories;
 mod queries;
 mod report;
 mod runs;
+mod serving;
 pub mod settings;
 mod vectors;
 mod verify;
@@ -33,7 +34,7 @@ pub use connect::DEMO_CASSETTE;
 pub use error::LonghaulError;
 pub use home::{Longhaul, Program};
 pub use longhaul_core::{
-    Ambient, Event, ExecutionId, FeatureId, MemoryId, TaskId, TenantId, ThreadId, TimeMs, UserId, Visibility,
+    Ambient, Event, ExecutionId, FeatureId, MemoryId, Scope, TaskId, TenantId, ThreadId, TimeMs, UserId, Visibility,
 };
 pub use longhaul_durable::{
     Entry, ExecutionFilter, ExecutionView, News, PendingEffect, Progress, Settlement, Status as ExecutionStatus,
@@ -54,6 +55,7 @@ pub use longhaul_operate::{
     Answered, CASE_LIMIT, Cancelled, CaseResult, Decision, ErrorKind, EvalError, EvalReport, Explanation, Fact, Line,
     OpenWait, OperateError, Operator, Retried, StorePlace, complete_case, file_name, moment, run_cases,
 };
+pub use longhaul_server as server;
 pub use longhaul_store::{Backup, BackupProgress, Finding as StoreFinding, Report as StoreReport, Severity};
 pub use longhaul_tools as tools;
 pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
@@ -66,5 +68,6 @@ pub use memories::{
 pub use queries::{Details, FeatureView, Status};
 pub use report::ReportWritten;
 pub use runs::{Ending, InitRequest, RunLimits, RunReport};
+pub use serving::{Listening, Serving, ServingError, keys_of};
 pub use tokio_util::sync::CancellationToken;
 pub use verify::VerdictView;

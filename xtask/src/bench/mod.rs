@@ -4,6 +4,7 @@
 //! told on this machine.
 
 mod durable;
+pub(crate) mod gateway;
 mod harness;
 mod machine;
 mod memory;
@@ -24,6 +25,7 @@ type Bench = fn(&Path, &[&str]) -> anyhow::Result<Vec<Row>>;
 /// Every bench by name, with the profile of the program that it measures.
 const BENCHES: &[(&str, &str, Bench)] = &[
     ("durable", "release", durable::rows),
+    ("gateway", "release", gateway::rows),
     ("harness", machine::PROFILE, harness::rows),
     ("memory", "release", memory::rows),
 ];

@@ -53,7 +53,7 @@ impl StoreFlags {
 }
 
 /// The account at the terminal: what is recorded as who answered.
-fn person() -> String {
+pub(super) fn person() -> String {
     let uid = rustix::process::getuid().as_raw().to_string();
     let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = accounts.lines().find_map(|line| {

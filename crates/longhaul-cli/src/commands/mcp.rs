@@ -84,7 +84,7 @@ fn say(text: &str) {
 }
 
 /// `127.0.0.1:8701`, `localhost:8701`, `8701`.
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let loopback = |port: &str| port.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let found = match text.rsplit_once(':') {
         None => loopback(text),

@@ -11,6 +11,7 @@ mod executions;
 mod explain;
 mod init;
 mod keep;
+mod keys;
 mod knowledge;
 mod log;
 mod mcp;
@@ -18,6 +19,7 @@ mod memory;
 mod report;
 mod run;
 pub(crate) mod sandbox_init;
+mod serve;
 mod settle;
 mod setup;
 mod status;
@@ -51,6 +53,8 @@ pub(crate) enum Command {
     Knowledge(knowledge::KnowledgeArgs),
     Context(Box<context::Context>),
     Mcp(Box<mcp::Mcp>),
+    Serve(Box<serve::Serve>),
+    Keys(keys::KeysArgs),
     Backup(keep::BackupArgs),
     Store(keep::StoreArgs),
     Demo(demo::Demo),
@@ -82,6 +86,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Knowledge(command) => knowledge::run(&global, &command),
         Command::Context(command) => context::run(&global, &command),
         Command::Mcp(command) => mcp::run(&global, &command),
+        Command::Serve(command) => serve::run(&global, &command),
+        Command::Keys(command) => keys::run(&global, &command),
         Command::Backup(command) => keep::backup(&global, &command),
         Command::Store(command) => keep::store(&global, &command),
         Command::Demo(command) => demo::run(&global, &command),

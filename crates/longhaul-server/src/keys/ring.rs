@@ -42,7 +42,13 @@ pub(crate) enum Refused {
 }
 
 impl KeyRing {
-    /// The keys of this store. To be called within a tokio runtime.
+    /// The keys of a store that was opened with [`crate::MIGRATIONS`] too, to manage them. To be called within a tokio
+    /// runtime.
+    #[must_use]
+    pub fn of(store: Store) -> Self {
+        Self::new(store, crate::Limits::default().key_trust_max)
+    }
+
     pub(crate) fn new(store: Store, trust_max: Duration) -> Self {
         let mut notices = store.listen(CHANGED);
         let inner = Arc::new(Inner { store, trust_max, known: RwLock::default(), changed: watch::Sender::new(0) });

@@ -82,12 +82,7 @@ impl Memories {
     pub async fn open(settings: &Settings, place: MemoriesPlace, with_model: bool) -> Result<Self, MemoriesError> {
         let ambient = Ambient::system();
         let MemoriesPlace { store, make, tenant, user } = place;
-        let opened = match store {
-            Some(url) if url.contains("://") => StoreSettings::from_url(&url, settings.home.join("databases"))?,
-            Some(dir) => folder(Path::new(&dir), make)?,
-            None => StoreSettings::new(&settings.home),
-        };
-        let opened = StoreSettings { keys: StateKeys::from_env().map_err(StoreError::from)?, ..opened };
+        let opened = store_named(settings, store, make)?;
         let migrations = [longhaul_memory::MIGRATIONS, longhaul_knowledge::MIGRATIONS, longhaul_workspace::MIGRATIONS];
         let store = Store::open(opened, ambient.clone(), &migrations).await?;
         let (embedder, no_model) = if with_model { model(settings, &ambient)? } else { (None, None) };
@@ -350,6 +345,20 @@ impl Memories {
 }
 
 /// The folder of a store, or of the file in it.
+/// How the store that is meant is opened: a folder, a `postgres://` URL, or the home's own.
+pub(crate) fn store_named(
+    settings: &Settings,
+    store: Option<String>,
+    make: bool,
+) -> Result<StoreSettings, MemoriesError> {
+    let opened = match store {
+        Some(url) if url.contains("://") => StoreSettings::from_url(&url, settings.home.join("databases"))?,
+        Some(dir) => folder(Path::new(&dir), make)?,
+        None => StoreSettings::new(&settings.home),
+    };
+    Ok(StoreSettings { keys: StateKeys::from_env().map_err(StoreError::from)?, ..opened })
+}
+
 fn folder(dir: &Path, make: bool) -> Result<StoreSettings, MemoriesError> {
     let dir = if dir.ends_with("longhaul.db") { dir.parent().unwrap_or(dir) } else { dir };
     if !make && !dir.join("longhaul.db").is_file() {
@@ -358,10 +367,10 @@ fn folder(dir: &Path, make: bool) -> Result<StoreSettings, MemoriesError> {
     Ok(StoreSettings::new(dir))
 }
 
-type Model = (Option<Arc<dyn Embedder>>, Option<String>);
+pub(crate) type Model = (Option<Arc<dyn Embedder>>, Option<String>);
 
 /// The embedding model, or why there is none. That none is installed is no error: memory works by words then.
-fn model(settings: &Settings, ambient: &Ambient) -> Result<Model, MemoriesError> {
+pub(crate) fn model(settings: &Settings, ambient: &Ambient) -> Result<Model, MemoriesError> {
     match crate::embedding::embedder(settings, ambient) {
         Ok(embedder) => Ok((Some(embedder), None)),
         Err(error @ longhaul_memory::EmbedError::NotInstalled { .. }) => Ok((None, Some(error.to_string()))),
