@@ -153,7 +153,17 @@ impl Courier {
         let Some(subscription) = round.subscriptions.get(&name).cloned() else { return Ok(()) };
         self.plan(round, &name, &subscription).await?;
         let (scope, id) = (subscription.scope.clone(), subscription.id.clone());
-        let heads = self.store.read(move |read| outbox::heads(read, &scope, &id)).await?;
+        // Read with its heads: one that has just been switched off is sent nothing more, whatever is known of it here.
+        let read = self.store.read(move |read| {
+            let Some(current) = subscriptions::get(read, &scope, &id)?.filter(|found| found.enabled) else {
+                return Ok(None);
+            };
+            Ok::<_, StoreError>(Some((Arc::new(current), outbox::heads(read, &scope, &id)?)))
+        });
+        let Some((subscription, heads)) = read.await? else {
+            round.subscriptions.remove(&name);
+            return Ok(());
+        };
         let now = self.store.ambient().clock.now();
         let mut own = round.flying.iter().filter(|(of, _)| *of == name).count();
         for head in heads {

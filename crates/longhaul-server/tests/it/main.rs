@@ -2,6 +2,8 @@
 
 mod coming_in;
 mod doors;
+mod going_out;
 mod house;
+mod killing;
 mod listening;
 mod streams;
