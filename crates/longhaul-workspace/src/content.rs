@@ -8,8 +8,8 @@ use std::{
     task::{Context, Poll},
 };
 
-use longhaul_core::{Digest, RecordId, Scope};
-use longhaul_store::{ReadTx, StoreError, Tx, values};
+use longhaul_core::{Digest, RecordId, Scope, limits::CONTENT_INLINE_BYTES_MAX};
+use longhaul_store::{Encoding, ReadTx, StoreError, Tx, values};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::{
@@ -30,22 +30,10 @@ impl fmt::Debug for Inline {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Encoding {
-    Raw,
-}
-
-impl Encoding {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Raw => "raw",
-        }
-    }
-}
-
 impl Inline {
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        Self { encoding: Encoding::Raw, size: bytes.len() as u64, data: bytes.to_vec() }
+        let (encoding, data) = Encoding::pack(bytes);
+        Self { encoding, size: bytes.len() as u64, data }
     }
 
     /// Writes the row, unless the tenant has this content already.
@@ -53,7 +41,7 @@ impl Inline {
         tx.execute(
             "insert into contents (tenant_id, digest, encoding, size, data) values (?1, ?2, ?3, ?4, ?5)
              on conflict (tenant_id, digest) do nothing",
-            &values![&scope.tenant, digest, self.encoding.as_str(), self.size, &self.data[..]],
+            &values![&scope.tenant, digest, self.encoding.name(), self.size, &self.data[..]],
         )?;
         Ok(())
     }
@@ -70,10 +58,13 @@ pub(crate) fn inline(read: &ReadTx<'_>, scope: &Scope, record: &Record) -> Resul
     let Some((encoding, data)) = row else {
         return Err(WorkspaceError::ContentLost { record: id.clone(), source: None });
     };
-    match encoding.as_str() {
-        "raw" => Ok(data),
-        _ => Err(WorkspaceError::Unreadable { id: id.to_string(), column: "content" }),
-    }
+    let Some(encoding) = Encoding::parse(&encoding) else {
+        return Err(WorkspaceError::Unreadable { id: id.to_string(), column: "content" });
+    };
+    // Bytes that cannot be unpacked are other bytes than those that were kept.
+    let expected = record.reference.digest;
+    let damaged = |_| WorkspaceError::DigestMismatch { record: id.clone(), expected, found: Digest::of(&data) };
+    encoding.unpack(&data, CONTENT_INLINE_BYTES_MAX).map_err(damaged)
 }
 
 /// A content that is being read. What has been given is verified at its end: the last read fails where the bytes are not
@@ -108,7 +99,7 @@ impl UserWorkspace {
         Ok(self.look(wanted.into(), false).await?.0)
     }
 
-    /// A record and its content, whose digest is checked.
+    /// A record and its content, at most 256 MiB, whose digest is checked; more is read with [`UserWorkspace::open`].
     ///
     /// # Errors
     /// As [`UserWorkspace::get`]; [`WorkspaceError::DigestMismatch`] for content that was changed after it was kept,
@@ -130,11 +121,21 @@ impl UserWorkspace {
     /// not those that were kept.
     ///
     /// # Errors
-    /// As [`UserWorkspace::get`].
+    /// As [`UserWorkspace::get`]; [`WorkspaceError::ContentLost`].
     pub async fn open<'a>(&self, wanted: impl Into<Wanted<'a>>) -> Result<(Record, ContentReader), WorkspaceError> {
-        let wanted = wanted.into();
-        let (record, bytes) = self.read(wanted).await?;
-        Ok((record, ContentReader { inner: Box::new(io::Cursor::new(bytes)) }))
+        let (record, bytes) = self.look(wanted.into(), true).await?;
+        let inner: Box<dyn AsyncRead + Send + Unpin> = match bytes {
+            Some(bytes) => {
+                verified(&record, &bytes)?;
+                Box::new(io::Cursor::new(bytes))
+            }
+            None => {
+                let blobs = self.workspace().store().blobs();
+                let opened = blobs.open(self.scope(), &record.reference.digest).await;
+                Box::new(opened.map_err(|error| of_blob(&record, error))?)
+            }
+        };
+        Ok((record, ContentReader { inner }))
     }
 
     /// The record, with its bytes where these are wanted and in a row.

@@ -1,10 +1,10 @@
 //! What can go wrong with records, links and milestones.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use longhaul_core::{Digest, MilestoneId, RecordId, TaskId, UserId};
 use longhaul_memory::MemoryError;
-use longhaul_store::StoreError;
+use longhaul_store::{Cause, StoreError};
 
 /// Why something of the workspace could not be kept, read or found.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -112,7 +112,7 @@ pub enum WorkspaceError {
     },
     /// The content could not be read to its end; nothing was kept.
     #[error("the content could not be read to its end; nothing was kept")]
-    Unread(#[source] Arc<io::Error>),
+    Unread(#[source] Cause),
     /// A stored value cannot be understood: the row was changed by something else.
     #[error("record {id} has an unreadable {column}; restore the store from a backup")]
     Unreadable {

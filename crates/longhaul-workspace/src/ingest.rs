@@ -3,27 +3,35 @@
 //! Invariant: nothing is visible before [`StagedRecord::commit`]; a crash before it leaves at most a blob without a row,
 //! which a sweep removes. Ingesting never writes user memory or facts.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt, io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
 
 use longhaul_core::{
     Digest, ExecutionId, RecordId, TimeMs,
     limits::{CONTENT_INLINE_BYTES_MAX, INDEXED_TEXT_BYTES_MAX, RECORD_SOURCE_CHARS_MAX, SUMMARY_CHARS_MAX},
 };
+use longhaul_store::StoreError;
 use serde_json::{Map, Value};
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
 use crate::{
     Kind, RecordRef, StagedRecord, TaskWorkspace, WorkspaceError,
     content::Inline,
     error::field,
-    parts, schema_check,
+    parts, retention, schema_check,
     staged::{About, Kept},
 };
 
 /// Largest metadata of one record, printed as JSON.
 const META_BYTES_MAX: usize = 16 * 1024;
 /// Records of one transaction of [`TaskWorkspace::ingest_many`].
-const BATCH: usize = 256;
+const BATCH: usize = 1_024;
+/// Largest content that is checked against a schema.
+const SCHEMA_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What a record holds.
 pub enum Content {
@@ -159,17 +167,69 @@ impl TaskWorkspace {
     /// As [`TaskWorkspace::ingest`]; nothing is kept when one is refused by its check, and whole transactions stay when a
     /// later one fails.
     pub async fn ingest_many(&self, what: Vec<Ingest>) -> Result<Vec<RecordRef>, WorkspaceError> {
-        let mut staged = Vec::with_capacity(what.len());
-        for each in what {
-            staged.push(self.stage(each).await?);
-        }
-        let references = staged.iter().map(|staged| staged.reference().clone()).collect();
-        while !staged.is_empty() {
-            let rest = staged.split_off(staged.len().min(BATCH));
-            let batch = std::mem::replace(&mut staged, rest);
-            self.workspace().store().write(move |tx| StagedRecord::commit_all(&batch, tx)).await?;
+        what.iter().try_for_each(|each| checked(each).map(drop))?;
+        let (mut references, mut waiting) = (Vec::with_capacity(what.len()), what);
+        let mut next = || {
+            let rest = waiting.split_off(waiting.len().min(BATCH));
+            self.stage_all(std::mem::replace(&mut waiting, rest))
+        };
+        let mut batch = next().await?;
+        while !batch.is_empty() {
+            references.extend(batch.iter().map(|staged| staged.reference().clone()));
+            // The next batch is made ready while this one is written.
+            let beside = next();
+            let written = self.workspace().store().write(move |tx| StagedRecord::commit_all(&batch, tx));
+            // In this order: writing may take this thread.
+            let (following, written) = tokio::join!(beside, written);
+            written?;
+            batch = following?;
         }
         Ok(references)
+    }
+
+    /// Makes a batch ready: small contents in two threads beside the caller's.
+    async fn stage_all(&self, mut batch: Vec<Ingest>) -> Result<Vec<StagedRecord>, WorkspaceError> {
+        const FEW: usize = 8;
+        let mut ready = Vec::with_capacity(batch.len());
+        if batch.len() <= FEW {
+            for each in batch {
+                ready.push(self.stage(each).await?);
+            }
+            return Ok(ready);
+        }
+        let half = batch.split_off(batch.len() / 2);
+        let parts = [batch, half].map(|part| {
+            let task = self.clone();
+            tokio::task::spawn_blocking(move || {
+                part.into_iter().map(|each| task.stage_small(each)).collect::<Result<Vec<_>, WorkspaceError>>()
+            })
+        });
+        for part in parts {
+            let part = part.await.map_err(|error| StoreError::Panicked { message: error.to_string() })??;
+            for each in part {
+                ready.push(match each {
+                    Small::Staged(staged) => *staged,
+                    Small::NotSmall(what) => self.stage(*what).await?,
+                });
+            }
+        }
+        Ok(ready)
+    }
+
+    /// What needs no waiting: a content that goes into a row.
+    fn stage_small(&self, mut what: Ingest) -> Result<Small, WorkspaceError> {
+        let bytes = match what.content {
+            Content::Bytes(bytes) if bytes.len() <= CONTENT_INLINE_BYTES_MAX => bytes,
+            Content::Text(text) if text.len() <= CONTENT_INLINE_BYTES_MAX => text.into_bytes(),
+            content @ (Content::Bytes(_) | Content::Text(_) | Content::Reader(_)) => {
+                what.content = content;
+                return Ok(Small::NotSmall(Box::new(what)));
+            }
+        };
+        what.content = Content::Bytes(Vec::new());
+        let about = checked(&what)?;
+        let taken = take_small(bytes, what.schema.as_ref())?;
+        Ok(Small::Staged(Box::new(self.staged(about, what.text, taken)?)))
     }
 
     /// Checks it and makes its content durable, for a transaction that then makes it visible with
@@ -180,14 +240,21 @@ impl TaskWorkspace {
     /// [`WorkspaceError::Misfit`] for content that its schema does not allow, [`WorkspaceError::Unread`]; those of the
     /// store.
     pub async fn stage(&self, what: Ingest) -> Result<StagedRecord, WorkspaceError> {
-        let about = Arc::new(checked(&what)?);
+        let about = checked(&what)?;
         let taken = self.take(what.content, what.schema.as_ref()).await?;
-        let id = RecordId::from_body(&self.workspace().store().ambient().ids.body());
-        let text = what.text.or_else(|| searched_text(&about.media_type, taken.head));
+        self.staged(about, what.text, taken)
+    }
+
+    fn staged(&self, mut about: About, text: Option<String>, taken: Taken) -> Result<StagedRecord, WorkspaceError> {
+        let ambient = self.workspace().store().ambient();
+        let id = RecordId::from_body(&ambient.ids.body());
+        if about.expires_at.is_none() {
+            about.expires_at = retention::expiry(self.workspace().rules(), &about, ambient.clock.now());
+        }
+        let text = text.or_else(|| searched_text(&about.media_type, taken.head));
         let index = parts::prepare(&self.owner().task, &id, &about, text.as_deref().unwrap_or(""))?;
-        let reference = RecordRef { id, digest: taken.digest };
-        let content = (taken.size, taken.kept);
-        Ok(StagedRecord::new(self.workspace(), self.owner().clone(), about, reference, content, index))
+        let (reference, content) = (RecordRef { id, digest: taken.digest }, (taken.size, taken.kept));
+        Ok(StagedRecord::new(self.workspace(), self.owner().clone(), Arc::new(about), reference, content, index))
     }
 
     /// Makes the content durable, or ready to be written as a row.
@@ -197,28 +264,73 @@ impl TaskWorkspace {
             Content::Text(text) => text.into_bytes(),
             Content::Reader(reader) => return self.take_stream(reader, schema).await,
         };
+        if bytes.len() <= CONTENT_INLINE_BYTES_MAX {
+            return take_small(bytes, schema);
+        }
         if let Some(schema) = schema {
             schema_check::check(schema, &bytes)?;
         }
-        let size = bytes.len() as u64;
-        if bytes.len() <= CONTENT_INLINE_BYTES_MAX {
-            let (digest, inline) = (Digest::of(&bytes), Inline::of(&bytes));
-            return Ok(Taken { digest, size, kept: Kept::Row(Arc::new(inline)), head: bytes });
-        }
-        let head = head(&bytes);
+        let (size, head) = (bytes.len() as u64, bytes[..bytes.len().min(INDEXED_TEXT_BYTES_MAX)].to_vec());
         let digest = self.workspace().store().blobs().put(&self.owner().scope, bytes).await?;
         Ok(Taken { digest, size, kept: Kept::Blob, head })
     }
 
+    /// Reads as far as a small content reaches; if there is more, the rest goes on as a stream.
     async fn take_stream(
         &self,
         mut reader: Box<dyn AsyncRead + Send + Unpin>,
         schema: Option<&Value>,
     ) -> Result<Taken, WorkspaceError> {
-        let mut bytes = Vec::new();
-        let unread = |error| WorkspaceError::Unread(Arc::new(error));
-        reader.read_to_end(&mut bytes).await.map_err(unread)?;
-        Box::pin(self.take(Content::Bytes(bytes), schema)).await
+        let unread = |error: io::Error| WorkspaceError::Unread(Arc::new(error));
+        // A schema judges the whole, which therefore has to fit into memory.
+        let at_once = if schema.is_some() { SCHEMA_BYTES_MAX } else { CONTENT_INLINE_BYTES_MAX };
+        let mut beginning = Vec::new();
+        (&mut reader).take(at_once as u64 + 1).read_to_end(&mut beginning).await.map_err(unread)?;
+        if beginning.len() <= at_once {
+            return Box::pin(self.take(Content::Bytes(beginning), schema)).await;
+        }
+        if schema.is_some() {
+            return Err(field("schema", "given", format!("none for a content of more than {SCHEMA_BYTES_MAX} bytes")));
+        }
+        let mut head = Vec::new();
+        let whole = Tee { reader: io::Cursor::new(beginning).chain(reader), head: &mut head };
+        let put = self.workspace().store().blobs().put_stream(&self.owner().scope, whole).await;
+        let (digest, size) = put.map_err(|error| match error {
+            StoreError::BlobInterrupted { source } => WorkspaceError::Unread(source),
+            error => WorkspaceError::Store(error),
+        })?;
+        Ok(Taken { digest, size, kept: Kept::Blob, head })
+    }
+}
+
+/// A record of a batch.
+enum Small {
+    Staged(Box<StagedRecord>),
+    NotSmall(Box<Ingest>),
+}
+
+fn take_small(bytes: Vec<u8>, schema: Option<&Value>) -> Result<Taken, WorkspaceError> {
+    if let Some(schema) = schema {
+        schema_check::check(schema, &bytes)?;
+    }
+    let (digest, inline) = (Digest::of(&bytes), Inline::of(&bytes));
+    Ok(Taken { digest, size: bytes.len() as u64, kept: Kept::Row(Arc::new(inline)), head: bytes })
+}
+
+/// A reader of which the beginning is kept, as much as may be searched.
+struct Tee<'a, R> {
+    reader: R,
+    head: &'a mut Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Tee<'_, R> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = to.filled().len();
+        ready!(Pin::new(&mut self.reader).poll_read(context, to))?;
+        let read = &to.filled()[before..];
+        let wanted = INDEXED_TEXT_BYTES_MAX.saturating_sub(self.head.len()).min(read.len());
+        self.head.extend_from_slice(&read[..wanted]);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -229,10 +341,6 @@ struct Taken {
     kept: Kept,
     /// Its beginning, as much as may be searched.
     head: Vec<u8>,
-}
-
-fn head(bytes: &[u8]) -> Vec<u8> {
-    bytes[..bytes.len().min(INDEXED_TEXT_BYTES_MAX)].to_vec()
 }
 
 /// The content's text, if its media type or its own looks say that it is one.

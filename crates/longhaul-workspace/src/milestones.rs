@@ -3,7 +3,7 @@
 //! It owns `milestones`. Invariants: a name never gets a second content under the same version; every ref of a milestone
 //! was there, with its digest, when the milestone was reached. It holds no transcript and no state.
 
-use longhaul_core::{EventDraft, ExecutionId, MilestoneId, RecordId, TaskScope, TimeMs, limits::REFS_MAX};
+use longhaul_core::{EventDraft, ExecutionId, MilestoneId, TaskScope, TimeMs, limits::REFS_MAX};
 use longhaul_memory::Memory;
 use longhaul_store::{ReadTx, Row, StoreError, Tx, values};
 use serde::Serialize;
@@ -22,7 +22,7 @@ pub struct NewMilestone {
     pub execution: Option<ExecutionId>,
     /// The superstep of that checkpoint.
     pub superstep: Option<u64>,
-    /// What recovery needs, at most [`REFS_MAX`].
+    /// What recovery needs, at most [`REFS_MAX`]. These records do not expire any more.
     pub refs: Vec<RecordRef>,
     /// What else to say of it, at most 500 characters.
     pub note: Option<String>,
@@ -169,15 +169,21 @@ fn write(tx: &mut Tx<'_>, milestone: &Milestone) -> Result<(), WorkspaceError> {
             SCHEMA,
         ],
     )?;
-    let records: std::collections::BTreeSet<&RecordId> = refs.iter().map(|reference| &reference.id).collect();
-    for record in &records {
+    for reference in refs {
         tx.execute(
-            "insert into milestone_records (tenant_id, record_id, milestone_id) values (?1, ?2, ?3)",
-            &values![&owner.scope.tenant, *record, id],
+            "insert into milestone_records (tenant_id, record_id, milestone_id) values (?1, ?2, ?3)
+             on conflict do nothing",
+            &values![&owner.scope.tenant, &reference.id, id],
+        )?;
+        // What recovery needs is kept as long as the milestone.
+        tx.execute(
+            "update records set expires_at = null
+             where tenant_id = ?1 and record_id = ?2 and expires_at is not null",
+            &values![&owner.scope.tenant, &reference.id],
         )?;
     }
     let data = json!({
-        "milestone": id, "name": name, "version": version, "superstep": superstep, "records": records.len(),
+        "milestone": id, "name": name, "version": version, "superstep": superstep, "records": refs.len(),
     });
     tx.append_event(owner, execution.as_ref(), None, EventDraft::business("milestone.reached", data))?;
     Ok(())

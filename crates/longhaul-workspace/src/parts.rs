@@ -153,3 +153,45 @@ fn floor(text: &str, byte: usize) -> usize {
     }
     (0..=byte).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{PART_CHARS_MAX, TAIL_CHARS_MAX, cut};
+
+    #[test]
+    fn parts_end_where_the_sense_does() {
+        let english = "A sentence of some length that says one thing. ".repeat(100);
+        let chinese = "这是一个句子，说明一件事情。".repeat(300);
+        let lines = "one line of a log without an end\n".repeat(200);
+        for (text, ends) in [(&english, '.'), (&chinese, '。'), (&lines, 'd')] {
+            let parts = cut(text);
+            assert!(parts.len() > 2);
+            for part in &parts {
+                assert!(part.text.ends_with(ends), "{:?}", part.text);
+                assert!(text[part.from..].starts_with(part.text));
+            }
+        }
+        assert_eq!(cut(&"x".repeat(PART_CHARS_MAX + TAIL_CHARS_MAX)).len(), 1);
+        assert_eq!(cut("").len() + cut(" \n ").len(), 0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn nothing_is_lost_and_no_part_is_too_long(
+            text in proptest::collection::vec("[a-z。、.! \n港口é🦀]{0,80}", 0..120)
+        ) {
+            let text = text.concat();
+            let parts = cut(&text);
+            let mut at = 0;
+            for part in &parts {
+                prop_assert!(part.text.chars().count() <= PART_CHARS_MAX + TAIL_CHARS_MAX);
+                prop_assert!(text[at..part.from].trim().is_empty());
+                at = part.from + part.text.len();
+            }
+            prop_assert!(text[at..].trim().is_empty());
+        }
+    }
+}

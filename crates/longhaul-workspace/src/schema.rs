@@ -112,6 +112,7 @@ const STEP_3: &str = "create table records_2 (
         select tenant_id, task_id, min(user_id), '', max(seq), max(created_at) from records
         group by tenant_id, task_id;
     create index record_tasks_by_user on record_tasks (tenant_id, user_id, written_at);
+    create index record_tasks_by_namespace on record_tasks (tenant_id, namespace);
     insert into link_ends (prefix, query) values
         ('rec_', 'select user_id from records where tenant_id = ?1 and record_id = ?2');";
 

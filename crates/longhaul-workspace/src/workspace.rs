@@ -9,6 +9,8 @@ use longhaul_core::{Scope, TaskScope};
 use longhaul_memory::Memory;
 use longhaul_store::Store;
 
+use crate::RetentionRule;
+
 /// Everything that is kept of tasks, over a store. Cheap to clone.
 #[derive(Clone)]
 pub struct Workspace {
@@ -18,13 +20,20 @@ pub struct Workspace {
 struct Shared {
     store: Store,
     memory: Memory,
+    rules: Vec<RetentionRule>,
 }
 
 impl Workspace {
     /// Over a store that was opened with [`crate::MIGRATIONS`] and those of memory, which has the index of what is kept.
     #[must_use]
     pub fn new(store: Store, memory: Memory) -> Self {
-        Self { shared: Arc::new(Shared { store, memory }) }
+        Self::with_retention(store, memory, Vec::new())
+    }
+
+    /// The same, where records expire by these rules unless whoever ingests them says when.
+    #[must_use]
+    pub fn with_retention(store: Store, memory: Memory, rules: Vec<RetentionRule>) -> Self {
+        Self { shared: Arc::new(Shared { store, memory, rules }) }
     }
 
     /// The workspace of one task.
@@ -45,6 +54,10 @@ impl Workspace {
 
     pub(crate) fn memory(&self) -> &Memory {
         &self.shared.memory
+    }
+
+    pub(crate) fn rules(&self) -> &[RetentionRule] {
+        &self.shared.rules
     }
 }
 

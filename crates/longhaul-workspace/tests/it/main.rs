@@ -3,10 +3,22 @@
 #[cfg(test)]
 mod context;
 #[cfg(test)]
+mod evidence;
+#[cfg(test)]
 mod ground;
 #[cfg(test)]
 mod migration;
 #[cfg(test)]
+mod milestones;
+#[cfg(test)]
 mod records;
+#[cfg(test)]
+mod refused;
+#[cfg(test)]
+mod retention;
+#[cfg(test)]
+mod rights;
+#[cfg(test)]
+mod searching;
 #[cfg(test)]
 mod sessions;
