@@ -7,4 +7,6 @@ mod migration;
 #[cfg(test)]
 mod records;
 #[cfg(test)]
+mod reviewing;
+#[cfg(test)]
 mod sessions;
