@@ -317,20 +317,33 @@ impl Memory {
         grantee: &Grantee,
         may_write: bool,
     ) -> Result<(), MemoryError> {
-        let (scope, namespace, grantee) = (scope.clone(), namespace.clone(), grantee.clone());
-        let grant = move |tx: &mut Tx<'_>| {
-            owned(tx, &scope, &namespace)?;
-            let now = tx.now();
-            tx.execute(
-                "INSERT INTO memory_grants (tenant_id, namespace, grantee, may_write, granted_by, granted_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (tenant_id, namespace, grantee) DO UPDATE SET
-                     may_write = excluded.may_write, granted_by = excluded.granted_by,
-                     granted_at = excluded.granted_at",
-                &values![&scope.tenant, namespace.as_str(), grantee.stored(), may_write, &scope.user, now],
-            )?;
-            Ok(())
-        };
+        let (handle, scope, namespace, grantee) = (self.clone(), scope.clone(), namespace.clone(), grantee.clone());
+        let grant = move |tx: &mut Tx<'_>| handle.grant_in(tx, &scope, &namespace, &grantee, may_write);
         self.shared.store.write(grant).await
+    }
+
+    /// As [`Memory::grant`], in the caller's transaction.
+    ///
+    /// # Errors
+    /// As [`Memory::grant`].
+    pub fn grant_in(
+        &self,
+        tx: &mut Tx<'_>,
+        scope: &Scope,
+        namespace: &Namespace,
+        grantee: &Grantee,
+        may_write: bool,
+    ) -> Result<(), MemoryError> {
+        owned(tx, scope, namespace)?;
+        let now = tx.now();
+        tx.execute(
+            "INSERT INTO memory_grants (tenant_id, namespace, grantee, may_write, granted_by, granted_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (tenant_id, namespace, grantee) DO UPDATE SET
+                 may_write = excluded.may_write, granted_by = excluded.granted_by,
+                 granted_at = excluded.granted_at",
+            &values![&scope.tenant, namespace.as_str(), grantee.stored(), may_write, &scope.user, now],
+        )?;
+        Ok(())
     }
 
     /// Takes a grant back, from the next query on. Tells whether there was one.

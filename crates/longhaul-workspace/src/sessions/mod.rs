@@ -25,7 +25,7 @@ mod window;
 
 use std::sync::Arc;
 
-use longhaul_core::{Scope, TaskScope};
+use longhaul_core::{Scope, TaskScope, TraceId};
 use longhaul_memory::{Memory, user::UserMemory};
 use longhaul_store::{ReadTx, Store, StoreError};
 
@@ -89,6 +89,15 @@ impl Sessions {
             return Err(SessionError::NotYours { session: owner.session.clone() });
         }
         Ok(Session { sessions: self.clone(), owner: owner.clone() })
+    }
+
+    /// A conversation that was listed, in the task in which it began.
+    #[must_use]
+    pub fn reopen(&self, info: &SessionInfo) -> Session {
+        let (session, task) = (info.session.clone(), info.task.clone());
+        let trace = TraceId::from_body(&self.store().ambient().ids.body());
+        let owner = TaskScope { scope: self.scope().clone(), session, task, trace };
+        Session { sessions: self.clone(), owner }
     }
 
     /// What is known of the user.

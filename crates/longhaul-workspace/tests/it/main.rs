@@ -20,5 +20,6 @@ mod retention;
 mod rights;
 #[cfg(test)]
 mod searching;
+mod reviewing;
 #[cfg(test)]
 mod sessions;
