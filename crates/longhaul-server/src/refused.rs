@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use longhaul_memory::MemoryError;
-use longhaul_workspace::WorkspaceError;
+use longhaul_workspace::{WorkspaceError, sessions::SessionError};
 
 use crate::Problem;
 
@@ -27,6 +27,32 @@ impl From<WorkspaceError> for Problem {
             WorkspaceError::Misfit { path, .. } => Self::invalid(path, told),
             WorkspaceError::Unread(_) => Self::new(StatusCode::BAD_REQUEST, "broken_body", told),
             other @ WorkspaceError::Unreadable { .. } => Self::internal(&other),
+        }
+    }
+}
+
+impl From<SessionError> for Problem {
+    fn from(error: SessionError) -> Self {
+        let told = error.to_string();
+        match error {
+            SessionError::Store(error) => error.into(),
+            SessionError::Memory(error) => error.into(),
+            SessionError::Empty => Self::invalid("body.content", told),
+            SessionError::MessageTooLong { .. } | SessionError::MemoTooLong { .. } => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told)
+            }
+            SessionError::SessionFull { .. } => Self::conflict("session_full", told),
+            SessionError::MemoChanged { .. } => Self::conflict("memo_changed", told),
+            SessionError::Field { field, .. } => Self::invalid(field, told),
+            SessionError::NoOpenCall { .. } => Self::conflict("no_open_call", told),
+            SessionError::NoRecord { .. } => Self::invalid("body.attachments", told),
+            SessionError::NoSession { session } => Self::missing("session", session.as_str()),
+            // Whose it is instead is nobody's business.
+            SessionError::NotYours { session } => Self::missing("session", session.as_str()),
+            SessionError::BeingDeleted { .. } => Self::conflict("being_deleted", told),
+            SessionError::WindowTooSmall { .. } => Self::invalid("tokens", told),
+            SessionError::When(_) => Self::invalid("body.when", told),
+            other @ SessionError::Unreadable { .. } => Self::internal(&other),
         }
     }
 }

@@ -11,6 +11,7 @@ mod me;
 mod memories;
 mod queue;
 mod records;
+mod sessions;
 mod shown;
 mod tasks;
 mod waits;
@@ -58,6 +59,7 @@ fn quick() -> OpenApiRouter<Gateway> {
         .merge(records::routes())
         .merge(work::routes())
         .merge(memories::routes())
+        .merge(sessions::routes())
         .merge(webhooks::routes())
 }
 

@@ -266,7 +266,7 @@ async fn milestones(
     Ok(Json(Page { items: found.into_iter().map(Into::into).collect(), next: None }))
 }
 
-fn read_ref(given: GivenRef) -> Result<RecordRef, Problem> {
+pub(super) fn read_ref(given: GivenRef) -> Result<RecordRef, Problem> {
     let GivenRef { record, digest } = given;
     Ok(RecordRef {
         id: record.parse().map_err(|error: longhaul_core::IdError| Problem::invalid("body.refs", error.to_string()))?,

@@ -4,6 +4,7 @@ mod coming_in;
 mod doors;
 mod going_out;
 mod house;
+mod keeping;
 mod killing;
 mod listening;
 mod streams;
