@@ -50,10 +50,7 @@ pub use longhaul_knowledge as knowledge;
 pub use longhaul_memory as memory;
 pub use longhaul_model as model;
 pub use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, Problem};
-pub use longhaul_operate::{
-    Answered, CASE_LIMIT, Cancelled, CaseResult, Decision, ErrorKind, EvalError, EvalReport, Explanation, Fact, Line,
-    OpenWait, OperateError, Operator, Retried, StorePlace, complete_case, file_name, moment, run_cases,
-};
+pub use longhaul_operate::{Answered, Asked, Belonging, CASE_LIMIT, Cancelled, CaseResult, ChainLink, Decision, ErrorKind, EvalError, EvalReport, Explanation, Fact, Kept, KeptFilter, Line, Linked, OpenWait, OperateError, Operator, Reached, Retried, Shown, Standing, StorePlace, Tail, TaskEvent, Unknown, Whereabouts, complete_case, file_name, harmless, moment, run_cases,};
 pub use longhaul_store::{Backup, BackupProgress, Finding as StoreFinding, Report as StoreReport, Severity};
 pub use longhaul_tools as tools;
 pub use longhaul_tools::sandbox::init_main as sandbox_init_main;
