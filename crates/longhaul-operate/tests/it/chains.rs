@@ -14,8 +14,20 @@ on_both!(a_failure_is_traced_from_the_event_to_the_evidence_and_every_id_on_the_
 /// All ids in a text: whatever looks like one counts.
 fn ids(text: &str) -> BTreeSet<String> {
     const PREFIXES: [&str; 14] = [
-        "tenant_", "user_", "sess_", "task_", "exec_", "trace_", "evt_", "mem_", "rec_", "verdict_", "wait_", "milestone_",
-        "msg_", "note_",
+        "tenant_",
+        "user_",
+        "sess_",
+        "task_",
+        "exec_",
+        "trace_",
+        "evt_",
+        "mem_",
+        "rec_",
+        "verdict_",
+        "wait_",
+        "milestone_",
+        "msg_",
+        "note_",
     ];
     let mut found = BTreeSet::new();
     for word in text.split(|char: char| char.is_whitespace() || "\"'`,;()[]{}".contains(char)) {
@@ -47,7 +59,10 @@ async fn a_failure_is_traced_from_the_event_to_the_evidence_and_every_id_on_the_
     let told = explained(&operator, "report-1").await.unwrap();
     let chain = &told.chain;
     assert_eq!(kinds(chain), ["event", "step", "checkpoint", "evidence"], "{chain:#?}");
-    assert!(chain[0].what.contains("execution.failed") && chain[0].what.contains("the printer is on fire"), "{chain:#?}");
+    assert!(
+        chain[0].what.contains("execution.failed") && chain[0].what.contains("the printer is on fire"),
+        "{chain:#?}"
+    );
     let what = |kind: &str| chain.iter().filter(|link| link.kind == kind).map(|link| &*link.what).collect::<Vec<_>>();
     assert_eq!(what("step"), ["publish/4/seal#1 (pure): recorded"]);
     assert_eq!(what("checkpoint"), ["the state after ask, from which it resumes with publish"]);

@@ -69,7 +69,8 @@ async fn whose_a_task_is_names_its_owners_and_nobody_else_sees_it(ground: Ground
     let strangers = [("tenant_default", "user_other"), ("tenant_other", "user_default")];
     for (tenant, user) in strangers {
         let scope = Scope { tenant: tenant.parse().unwrap(), user: user.parse().unwrap() };
-        let other = Operator::over(ground.store().await, longhaul_core::Ambient::system(), scope, "stranger".to_owned());
+        let other =
+            Operator::over(ground.store().await, longhaul_core::Ambient::system(), scope, "stranger".to_owned());
         for id in ["report-1", "task_1", &execution] {
             assert!(matches!(other.belonging(id).await, Err(OperateError::Unknown { .. })), "{user} {id}");
             assert!(matches!(other.whereabouts(id).await, Err(OperateError::Unknown { .. })), "{user} {id}");
@@ -119,7 +120,11 @@ async fn records_links_and_contents_are_shown_so_that_a_terminal_takes_no_harm(g
         digest.clone(),
     ] {
         let shown = operator.show(&reference, None).await.unwrap();
-        assert_eq!((shown.id.as_str(), shown.content.as_deref()), (draft.as_str(), Some("it costs 42 EUR")), "{reference}");
+        assert_eq!(
+            (shown.id.as_str(), shown.content.as_deref()),
+            (draft.as_str(), Some("it costs 42 EUR")),
+            "{reference}"
+        );
     }
     let wrong = format!("{draft}@{}", kept[0].digest);
     assert!(operator.show(&wrong, None).await.unwrap_err().to_string().contains("has the digest"));

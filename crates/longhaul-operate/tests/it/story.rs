@@ -46,7 +46,13 @@ impl Program {
                     let kept = ctx.step("fetch", Effect::Pure, async move {
                         let page = Ingest {
                             execution: Some(execution),
-                            ..Ingest::new(Kind::Observation, "pages", "the contract", "web https://example.com", "42 EUR")
+                            ..Ingest::new(
+                                Kind::Observation,
+                                "pages",
+                                "the contract",
+                                "web https://example.com",
+                                "42 EUR",
+                            )
                         };
                         Ok(task.ingest(page).await?)
                     });
@@ -57,9 +63,10 @@ impl Program {
                 let task = drafting.clone();
                 async move {
                     let (execution, source) = (ctx.execution().clone(), state.source.clone());
+                    let name = Some(format!("report of {}", ctx.thread()));
                     let kept = ctx.step("write", Effect::Idempotent { key: "draft-1".to_owned() }, async move {
                         let draft = Ingest {
-                            name: Some("report".to_owned()),
+                            name,
                             execution: Some(execution),
                             ..Ingest::new(Kind::Artifact, "artifacts", "draft report", "agent", "it costs 42 EUR")
                         };

@@ -23,7 +23,10 @@ async fn every_reference_is_walked_and_what_is_lost_or_changed_is_named(ground: 
     // The content is another one than every reference means.
     ground.meddle("UPDATE records SET digest = replace(digest, 'sha256:', 'sha256:0') WHERE kind = 'decision'").await;
     let found = findings(&operator).await;
-    assert!(found.iter().any(|what| what.contains("the milestone milestone_") && what.contains("its content is sha256:0")), "{found:#?}");
+    assert!(
+        found.iter().any(|what| what.contains("the milestone milestone_") && what.contains("its content is sha256:0")),
+        "{found:#?}"
+    );
     ground.meddle("UPDATE records SET digest = replace(digest, 'sha256:0', 'sha256:') WHERE kind = 'decision'").await;
 
     // The record is gone.
