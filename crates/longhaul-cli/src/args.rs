@@ -35,8 +35,11 @@ Executions of graphs, of this or any other program:
   longhaul waits                                  what somebody has to answer
   longhaul approve WAIT --note \"looks good\"      say yes; longhaul reject WAIT says no
   longhaul retry THREAD                           what keeps it from going on
+  longhaul where TASK                             phase, open questions, next step, where it resumes
   longhaul explain ID                             what an id is, how it came about, what comes next
   longhaul eval run cases/ --program ./shop       recorded executions as a regression gate
+  longhaul tail TASK                              what happens to it, live
+  longhaul records TASK                           what was kept; longhaul show REF prints one
   longhaul backup DIR                             a copy of everything, while work goes on
   longhaul store verify                           is everything whole?
 

@@ -270,25 +270,32 @@ fn gather(
     Ok(Found { event, refs: mentioned, linked, own })
 }
 
-/// Each piece of evidence once: what values refer to, what is linked, what the execution recorded.
+/// Each piece of evidence once, with all that makes it one: what values refer to, what is linked, what the execution
+/// recorded.
 fn evidence(found: Found) -> Vec<ChainLink> {
-    let mut seen = BTreeSet::new();
-    let mut links = Vec::new();
+    let mut links: Vec<ChainLink> = Vec::new();
     let mut add = |id: String, at: Option<i64>, what: String| {
-        if links.len() < EVIDENCE_MAX && seen.insert(id.clone()) {
+        if let Some(known) = links.iter_mut().find(|link| link.id.as_ref() == Some(&id)) {
+            known.at = known.at.or(at);
+            if !known.what.contains(&what) {
+                known.what.push_str("; ");
+                known.what.push_str(&what);
+            }
+        } else if links.len() < EVIDENCE_MAX {
             links.push(ChainLink { kind: "evidence", id: Some(id), at, what });
         }
     };
+    for record in found.own {
+        add(record.id, Some(record.at), format!("{} ({})", record.summary, record.kind));
+    }
     for (place, mentioned) in found.refs {
         add(mentioned.id, None, format!("{place} refers to it at {}", mentioned.path));
     }
     for link in found.linked {
-        let what = format!("{} {} {}", link.source, link.relation, link.target);
+        let note = link.note.as_ref().map_or_else(String::new, |note| format!(" ({note})"));
+        let what = format!("{} {} {}{note}", link.source, link.relation, link.target);
         let other = if link.asked == link.source { link.target } else { link.source };
         add(other, Some(link.at), what);
-    }
-    for record in found.own {
-        add(record.id, Some(record.at), format!("{} ({}), recorded by this execution", record.summary, record.kind));
     }
     links
 }

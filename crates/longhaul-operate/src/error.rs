@@ -8,6 +8,7 @@ use longhaul_durable::{
     replay::CaseError,
 };
 use longhaul_store::{LeaseError, StoreError};
+use longhaul_workspace::WorkspaceError;
 
 use crate::moments::moment;
 
@@ -152,6 +153,40 @@ pub enum OperateError {
         /// Where, why, and what to do.
         what: String,
     },
+    /// What is asked for is no text.
+    #[error("{id} is {media_type} of {bytes} bytes and no text: save it with `longhaul show {id} --out FILE`")]
+    NotText {
+        /// The record.
+        id: String,
+        /// What its maker said of the content.
+        media_type: String,
+        /// Its size.
+        bytes: u64,
+    },
+    /// What is asked for is longer than anybody reads.
+    #[error(
+        "{id} has {bytes} bytes, of which at most {bytes_max} are printed: save it with `longhaul show {id} --out FILE`"
+    )]
+    TooLong {
+        /// The record.
+        id: String,
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        bytes_max: u64,
+    },
+    /// The file could not be written; one that was there is as it was.
+    #[error("{path} could not be written: name a file that is not there yet, in a folder that is")]
+    NotSaved {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// What was kept cannot be had.
+    #[error(transparent)]
+    Workspace(WorkspaceError),
     /// Somebody is at work on the thread.
     #[error(transparent)]
     Lease(LeaseError),
@@ -172,6 +207,12 @@ fn count(executions: usize) -> String {
 
 fn listed(waits: &[WaitInfo]) -> String {
     waits.iter().map(|wait| format!("\n  {}  {:?}, at {}", wait.id, wait.name, wait.place.within())).collect()
+}
+
+impl From<WorkspaceError> for OperateError {
+    fn from(error: WorkspaceError) -> Self {
+        if let WorkspaceError::Store(error) = error { Self::Store(error) } else { Self::Workspace(error) }
+    }
 }
 
 impl From<DurableError> for OperateError {
@@ -195,6 +236,9 @@ impl OperateError {
             | Self::Unfinished { .. }
             | Self::NotForPeople { .. }
             | Self::Case(_)
+            | Self::NotText { .. }
+            | Self::TooLong { .. }
+            | Self::NotSaved { .. }
             | Self::Durable(DurableError::AnswerRefused { .. })
             | Self::Store(
                 StoreError::Address { .. } | StoreError::NotEmpty { .. } | StoreError::BackedUpElsewhere { .. },
@@ -206,6 +250,7 @@ impl OperateError {
             | Self::Finished { .. }
             | Self::NothingToSettle { .. }
             | Self::SayWhatHappened { .. }
+            | Self::Workspace(_)
             | Self::Store(_)
             | Self::Durable(_) => ErrorKind::Failed,
         }

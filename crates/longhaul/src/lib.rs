@@ -34,8 +34,10 @@ pub use connect::DEMO_CASSETTE;
 pub use error::LonghaulError;
 pub use home::{Longhaul, Program};
 pub use longhaul_core::{
-    Ambient, Event, ExecutionId, FeatureId, MemoryId, Scope, TaskId, TenantId, ThreadId, TimeMs, UserId, Visibility,
+    Ambient, Digest, Event, ExecutionId, FeatureId, MemoryId, RecordId, Scope, SessionId, TaskId, TaskScope, TenantId,
+    ThreadId, TimeMs, TraceId, UserId, Visibility,
 };
+pub use longhaul_durable as durable;
 pub use longhaul_durable::{
     Entry, ExecutionFilter, ExecutionView, News, PendingEffect, Progress, Settlement, Status as ExecutionStatus,
     StatusError, WaitInfo, replay,
@@ -51,11 +53,15 @@ pub use longhaul_knowledge as knowledge;
 pub use longhaul_memory as memory;
 pub use longhaul_model as model;
 pub use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, Problem};
+pub use longhaul_operate as operate;
 pub use longhaul_operate::{
-    Answered, CASE_LIMIT, Cancelled, CaseResult, Decision, ErrorKind, EvalError, EvalReport, Explanation, Fact, Line,
-    OpenWait, OperateError, Operator, Retried, StorePlace, complete_case, file_name, moment, run_cases,
+    Answered, Asked, Belonging, CASE_LIMIT, Cancelled, CaseResult, ChainLink, Decision, ErrorKind, EvalError,
+    EvalReport, Explanation, Fact, Kept, KeptFilter, Line, Linked, OpenWait, OperateError, Operator, Reached, Retried,
+    Shown, Standing, StorePlace, Tail, TaskEvent, Unknown, Whereabouts, complete_case, file_name, harmless, moment,
+    run_cases,
 };
 pub use longhaul_server as server;
+pub use longhaul_store as store;
 pub use longhaul_store::{Backup, BackupProgress, Finding as StoreFinding, Report as StoreReport, Severity};
 pub use longhaul_tools as tools;
 pub use longhaul_tools::sandbox::init_main as sandbox_init_main;

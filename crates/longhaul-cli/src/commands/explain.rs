@@ -1,7 +1,7 @@
 //! `longhaul explain`: what an id is, how it came about, and what happens next.
 
 use clap::Args;
-use longhaul::{Explanation, Line, moment};
+use longhaul::{Explanation, Line, harmless, moment};
 
 use super::{
     at_store::{StoreFlags, below, named},
@@ -16,9 +16,10 @@ use crate::{
 /// Explain any id: what it is, what happened, what comes next
 ///
 /// Tells whose it is, what happened in order, where it stands and resumes, what may run again and what not.
-/// Takes an execution (exec_…), a step ('exec_…/node/3/name#1'), a wait (wait_…), a task, session, trace, event, record,
-/// memory or verdict (task_…, sess_…, trace_…, evt_…, rec_…, mem_…, verdict_…), or the name of a thread. Changes
-/// nothing.
+/// Takes an execution (exec_…), a step ('exec_…/node/3/name#1'), a checkpoint (exec_…@3), a wait (wait_…), a task,
+/// session, trace, event, record, milestone, message, memory or verdict (task_…, sess_…, trace_…, evt_…, rec_…,
+/// milestone_…, msg_…, mem_…, verdict_…), or the name of a thread. The chain leads from what was seen to what it rests
+/// on: event, step, checkpoint, evidence. Changes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul explain order-17                       the thread's execution
@@ -71,6 +72,14 @@ fn lines(style: Style, told: &Explanation) -> Vec<String> {
             lines.push(below(style, Some(Ink::Faint), date));
         }
         lines.push(line(style, clock, happened));
+    }
+    if !told.chain.is_empty() {
+        lines.push(format!("\n{}", heading("chain: event, step, checkpoint, evidence")));
+    }
+    for link in &told.chain {
+        let id = link.id.as_deref().unwrap_or("-");
+        lines.push(named(style, link.kind, &harmless(&link.what)));
+        lines.push(format!("{:14}{}", "", style.paint(Ink::Faint, id)));
     }
     if !told.evidence.is_empty() {
         lines.push(format!("\n{}", heading("evidence")));

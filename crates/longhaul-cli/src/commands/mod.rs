@@ -12,6 +12,7 @@ mod explain;
 mod init;
 mod keep;
 mod keys;
+mod kept;
 mod knowledge;
 mod log;
 mod mcp;
@@ -22,7 +23,9 @@ pub(crate) mod sandbox_init;
 mod serve;
 mod settle;
 mod setup;
+mod standing;
 mod status;
+mod tail;
 mod verify;
 mod waits;
 mod work;
@@ -47,8 +50,14 @@ pub(crate) enum Command {
     Reject(answer::Reject),
     Cancel(settle::Cancel),
     Retry(settle::Retry),
+    Where(standing::Where),
+    Whose(standing::Whose),
     Explain(explain::Explain),
     Eval(eval::EvalArgs),
+    Records(kept::Records),
+    Links(kept::Links),
+    Show(kept::Show),
+    Tail(tail::Tail),
     Memory(memory::MemoryArgs),
     Knowledge(knowledge::KnowledgeArgs),
     Context(Box<context::Context>),
@@ -81,7 +90,13 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Cancel(command) => settle::cancel(&global, &command),
         Command::Retry(command) => settle::retry(&global, &command),
         Command::Eval(command) => eval::run(&global, &command),
+        Command::Where(command) => standing::whereabouts(&global, &command),
+        Command::Whose(command) => standing::whose(&global, &command),
         Command::Explain(command) => explain::run(&global, &command),
+        Command::Records(command) => kept::records(&global, &command),
+        Command::Links(command) => kept::links(&global, &command),
+        Command::Show(command) => kept::show(&global, &command),
+        Command::Tail(command) => tail::run(&global, &command),
         Command::Memory(command) => memory::run(&global, &command),
         Command::Knowledge(command) => knowledge::run(&global, &command),
         Command::Context(command) => context::run(&global, &command),

@@ -93,7 +93,7 @@ fn an_execution_its_steps_waits_and_events_are_explained_and_left_alone() {
             "{id}: {}",
             unknown.err
         );
-        assert!(unknown.err.contains("verdicts (verdict_…) and threads"), "{}", unknown.err);
+        assert!(unknown.err.contains("verdicts (verdict_…), tenants, users and threads"), "{}", unknown.err);
     }
     for looking in [&["executions"][..], &["waits"], &["store", "verify"], &["retry", "order-17"]] {
         account.run(&[looking, &["--store", "shop"]].concat());
@@ -122,9 +122,12 @@ fn what_a_project_has_recorded_is_explained_from_the_homes_own_store() {
              INSERT INTO sessions VALUES ('tenant_default', 'sess_1', 'user_default', 1000);
              INSERT INTO tasks VALUES ('tenant_default', 'task_1', 'user_default', 'sess_1', 'project_1', 'trace_1',
                  'harness', 'a recipe book', '/tmp/recipes', 'openai:x', '{}', 1000, 2000);
-             INSERT INTO records VALUES ('tenant_default', 'rec_1', 'task_1', 'evidence', 'picture', 'image/png',
-                 'the first page', 'verifier', 'sha256:00', 12, 3000, 1);
-             INSERT INTO links VALUES ('tenant_default', 'verdict_1', 'shows', 'rec_1', 4000);
+             INSERT INTO records (tenant_id, record_id, user_id, session_id, task_id, trace_id, seq, collection, kind,
+                 version, media_type, summary, source, meta, digest, size, place, created_at, parts, schema)
+             VALUES ('tenant_default', 'rec_1', 'user_default', 'sess_1', 'task_1', 'trace_1', 1, 'evidence', 'picture',
+                 1, 'image/png', 'the first page', 'verifier', '{}', 'sha256:00', 12, 'blob', 3000, 0, 2);
+             INSERT INTO links (tenant_id, source_id, relation, target_id, user_id, created_at)
+             VALUES ('tenant_default', 'verdict_1', 'shows', 'rec_1', 'user_default', 4000);
              INSERT INTO verdicts VALUES ('tenant_default', 'task_1', 'verdict_1', 'F01', 1, 'claim', 1, 'abc', 'def',
                  'hash', '{}', 5000, 1);
              INSERT INTO memories (tenant_id, namespace, seq, change_seq, memory_id, v, user_id, task_id, collection, kind,

@@ -8,6 +8,7 @@ mod bad_model;
 mod bad_project;
 mod bad_store;
 mod doctor;
+mod documented;
 mod executions;
 mod explaining;
 mod folders;

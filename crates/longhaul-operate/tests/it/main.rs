@@ -3,5 +3,9 @@
 #![cfg(test)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
+mod chains;
 mod ground;
+mod questions;
 mod resume;
+mod story;
+mod verifying;

@@ -4,4 +4,5 @@
 mod again;
 mod bank;
 mod resources;
+mod trust;
 mod where_on;

@@ -19,7 +19,7 @@ use crate::ground::{Ground, on_both, scope};
 
 on_both!(random_graphs_stopped_at_each_boundary_come_to_the_same);
 
-const SEEDS: u64 = 24;
+const SEEDS: u64 = 10;
 
 /// Lines, each of which follows from all before it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, GraphState)]
