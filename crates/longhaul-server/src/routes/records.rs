@@ -402,15 +402,14 @@ fn bounded(body: Body, bytes_max: u64) -> impl futures::Stream<Item = io::Result
 }
 
 fn unread(error: longhaul_workspace::WorkspaceError, bytes_max: u64) -> Problem {
-    match &error {
-        longhaul_workspace::WorkspaceError::Unread(source) if source.kind() == io::ErrorKind::FileTooLarge => {
-            too_large(bytes_max)
-        }
-        longhaul_workspace::WorkspaceError::Unread(source) if source.kind() == io::ErrorKind::TimedOut => {
+    let longhaul_workspace::WorkspaceError::Unread(source) = &error else { return error.into() };
+    match source.downcast_ref::<io::Error>().map(io::Error::kind) {
+        Some(io::ErrorKind::FileTooLarge) => too_large(bytes_max),
+        Some(io::ErrorKind::TimedOut) => {
             let detail = "the body took too long to arrive: send it again; nothing was kept";
             Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", detail)
         }
-        _ => error.into(),
+        Some(_) | None => error.into(),
     }
 }
 
