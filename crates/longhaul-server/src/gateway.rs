@@ -6,7 +6,10 @@ use longhaul_core::{Ambient, TaskId, TaskScope};
 use longhaul_durable::Runtime;
 use longhaul_memory::Memory;
 use longhaul_store::{Store, StoreError, tasks};
-use longhaul_workspace::Workspace;
+use longhaul_workspace::{
+    Workspace,
+    context::{Contexts, Profiles},
+};
 
 use crate::{Caller, Limits, Problem, doors::Doors, keys::KeyRing, rate::Buckets};
 
@@ -36,6 +39,7 @@ struct Inner {
     strangers: Buckets<IpAddr>,
     doors: Doors,
     workspace: Workspace,
+    contexts: Contexts,
 }
 
 impl Gateway {
@@ -46,8 +50,9 @@ impl Gateway {
         let requests = Buckets::new(limits.requests_per_second, limits.requests_burst);
         let strangers = Buckets::new(limits.strangers_per_second, limits.strangers_per_second.saturating_mul(10));
         let workspace = Workspace::new(parts.store.clone(), parts.memory.clone());
+        let contexts = Contexts::new(workspace.clone(), Profiles::default());
         let doors = Doors::new(&parts.store, limits.doors.clone());
-        Self(Arc::new(Inner { parts, keys, limits, requests, strangers, doors, workspace }))
+        Self(Arc::new(Inner { parts, keys, limits, requests, strangers, doors, workspace, contexts }))
     }
 
     /// Who may come in.
@@ -81,6 +86,10 @@ impl Gateway {
 
     pub(crate) fn workspace(&self) -> &Workspace {
         &self.0.workspace
+    }
+
+    pub(crate) fn contexts(&self) -> &Contexts {
+        &self.0.contexts
     }
 
     /// The graphs that may be started.

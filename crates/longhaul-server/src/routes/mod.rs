@@ -2,8 +2,10 @@
 //! answer as a view of its own; the rows' types are not the wire's.
 
 mod audit;
+mod context;
 mod events;
 mod executions;
+mod found;
 mod health;
 mod hooks;
 mod keys;
@@ -58,6 +60,8 @@ fn quick() -> OpenApiRouter<Gateway> {
         .merge(audit::routes())
         .merge(records::routes())
         .merge(work::routes())
+        .merge(found::routes())
+        .merge(context::routes())
         .merge(memories::routes())
         .merge(sessions::routes())
         .merge(webhooks::routes())
