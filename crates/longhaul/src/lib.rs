@@ -44,7 +44,7 @@ pub use longhaul_durable::{
 };
 pub use longhaul_harness::{
     Phase,
-    features::{Feature, Standing},
+    features::{Feature, Standing as FeatureStanding},
     history::{Purpose, SessionEntry, SessionOutcome},
     project::Project,
     verification::{Refusal, StoredVerdict},
