@@ -84,10 +84,7 @@ async fn inspecting_lists_exactly_what_is_declared_and_refusing_changes_nothing(
         })
         .collect();
     let own = std::any::type_name::<Press>();
-    assert_eq!(
-        needed,
-        [format!("filing>file needs archive ({own})"), format!("print needs press ({own})")].map(|line| line)
-    );
+    assert_eq!(needed, [format!("print needs press ({own})"), format!("filing>file needs archive ({own})")]);
     for (given, missing) in [(Resources::new(), 2), (Resources::new().with_key(&PRESS, press.clone()), 1)] {
         let with = RunOptions { resources: given, ..RunOptions::default() };
         let refused = runtime.run(&graph(), &scope(), &thread, Draft::default(), with).await;
