@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 /// Something in the contract that somebody should know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
-    pub page: u32,
-    pub topic: String,
-    pub severity: u8,
-    pub quote: String,
+pub(crate) struct Finding {
+    pub(crate) page: u32,
+    pub(crate) topic: String,
+    pub(crate) severity: u8,
+    pub(crate) quote: String,
 }
 
 /// Words that tell of a risk: all of a rule's words must be in one sentence.
@@ -25,7 +25,7 @@ const RULES: [(&[&str], &str, u8); 8] = [
 ];
 
 /// The findings of a document, by page.
-pub fn findings(document: &Document) -> Vec<Finding> {
+pub(crate) fn findings(document: &Document) -> Vec<Finding> {
     let mut found = Vec::new();
     for block in &document.blocks {
         let page = match block.place {
@@ -60,7 +60,7 @@ fn sentences(text: &str) -> Vec<String> {
 }
 
 /// `high`, `medium` or `low`.
-pub fn risk_level(findings: &[Finding]) -> &'static str {
+pub(crate) fn risk_level(findings: &[Finding]) -> &'static str {
     match findings.iter().map(|finding| finding.severity).max() {
         Some(3..) => "high",
         Some(2) => "medium",
@@ -69,7 +69,7 @@ pub fn risk_level(findings: &[Finding]) -> &'static str {
 }
 
 /// The report: `comments` are what the reviewer said of the draft.
-pub fn report(findings: &[Finding], refs: &[String], comments: Option<&str>) -> String {
+pub(crate) fn report(findings: &[Finding], refs: &[String], comments: Option<&str>) -> String {
     let mut text = format!(
         "# Review of the supply agreement{}\n\nRisk: {}. {} clauses need attention.\n\n",
         if comments.is_some() { "" } else { " (draft)" },

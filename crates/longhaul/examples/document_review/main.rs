@@ -12,8 +12,8 @@
 //! writes the final report. There is no model: `analysis.rs` has rules. Kill either process at any moment and start it
 //! again.
 
-mod analysis;
-mod pdf;
+pub(crate) mod analysis;
+pub(crate) mod pdf;
 
 use std::{
     path::{Path, PathBuf},
@@ -144,7 +144,7 @@ fn of_step(ctx: &NodeContext, step: &str, record: Ingest) -> Ingest {
 }
 
 /// The one-line call with which `longhaul eval run --program` replays recorded reviews.
-fn replayer() -> Replayer {
+pub(crate) fn replayer() -> Replayer {
     Replayer::new().graph(&graph())
 }
 
@@ -434,13 +434,9 @@ impl Session {
     }
 }
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    if replayer().serve_if_asked().await? {
-        return Ok(());
-    }
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+/// What the command line says.
+pub(crate) async fn run(args: &[&str]) -> anyhow::Result<()> {
+    match args {
         ["start", dir] => {
             std::fs::create_dir_all(dir)?;
             Session::open(Path::new(dir)).await?.start().await
@@ -448,4 +444,15 @@ async fn main() -> anyhow::Result<()> {
         ["approve", dir, comments] => Session::open(Path::new(dir)).await?.approve(comments).await,
         _ => bail!("document_review start DIR, then document_review approve DIR \"COMMENTS\""),
     }
+}
+
+#[cfg(not(test))]
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    // Before anything else: `longhaul eval run --program` asks for replays.
+    if replayer().serve_if_asked().await? {
+        return Ok(());
+    }
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    run(&args.iter().map(String::as_str).collect::<Vec<_>>()).await
 }

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 /// Pages of the contract.
-pub const PAGES: usize = 30;
+pub(crate) const PAGES: usize = 30;
 
 /// Clauses in which somebody should look twice, by page.
 const RISKS: [(usize, &str); 6] = [
@@ -27,7 +27,7 @@ const ANNEX: [&str; 4] = [
 ];
 
 /// The lines of each page.
-pub fn pages() -> Vec<Vec<String>> {
+pub(crate) fn pages() -> Vec<Vec<String>> {
     let mut pages = Vec::with_capacity(PAGES);
     for page in 1..PAGES {
         let mut lines = vec![format!("Clause {page}. {}", title(page)), String::new()];
@@ -57,7 +57,7 @@ fn filling(page: usize, part: usize) -> String {
 }
 
 /// The file.
-pub fn file() -> Vec<u8> {
+pub(crate) fn file() -> Vec<u8> {
     let pages = pages();
     // 1 catalogue, 2 pages, 3 Helvetica, 4 and 5 the Chinese font, 6 information; then a page and its content each.
     let kids: Vec<String> = (0..pages.len()).map(|n| format!("{} 0 R", 7 + 2 * n)).collect();

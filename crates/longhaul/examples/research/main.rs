@@ -11,8 +11,8 @@
 //! was found first; where the verifier finds it refuted, the sentence is written again from what holds. There is no
 //! model: `sources.rs` has the documents and the words to look for.
 
-mod sources;
-mod verifier;
+pub(crate) mod sources;
+pub(crate) mod verifier;
 
 use std::{
     collections::BTreeMap,
@@ -152,7 +152,9 @@ async fn collect(ctx: NodeContext) -> Result<ResearchUpdate, NodeError> {
 fn quotes(question: &Question, name: &str, text: &str, source: &RecordRef) -> Vec<Quote> {
     let Ok(document) = longhaul_knowledge::parse(Path::new(name), text.as_bytes()) else { return Vec::new() };
     let mut found = Vec::new();
-    let lines = document.blocks.iter().flat_map(|block| block.text.split(['\n', '。']));
+    // A table is read by its rows, as they stand in the file.
+    let rows = if name.ends_with(".csv") { text } else { "" };
+    let lines = document.blocks.iter().flat_map(|block| block.text.split(['\n', '。'])).chain(rows.lines());
     for sentence in lines.flat_map(|line| line.split_inclusive(". ")) {
         let quote = sentence.trim().trim_end_matches('.').to_owned();
         if !question.words.iter().any(|word| quote.contains(word)) || !text.contains(&quote) {
@@ -340,15 +342,26 @@ async fn session(dir: &Path, all: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    if Replayer::new().graph(&graph()).serve_if_asked().await? {
-        return Ok(());
-    }
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+/// The one-line call with which `longhaul eval run --program` replays recorded research.
+pub(crate) fn replayer() -> Replayer {
+    Replayer::new().graph(&graph())
+}
+
+/// What the command line says.
+pub(crate) async fn run(args: &[&str]) -> anyhow::Result<()> {
+    match args {
         [dir] => session(Path::new(dir), false).await,
         [dir, "--all"] => session(Path::new(dir), true).await,
         _ => bail!("research DIR [--all]"),
     }
+}
+
+#[cfg(not(test))]
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    if replayer().serve_if_asked().await? {
+        return Ok(());
+    }
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    run(&args.iter().map(String::as_str).collect::<Vec<_>>()).await
 }

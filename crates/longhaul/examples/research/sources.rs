@@ -2,7 +2,7 @@
 //! contradict each other.
 
 /// Name, and content.
-pub const SOURCES: [(&str, &str); 5] = [
+pub(crate) const SOURCES: [(&str, &str); 5] = [
     (
         "annual-report-2024.md",
         "# Annual report 2024\n\nThe Northbank wind farm began to operate in 2019.\n\nIn 2024 its installed capacity was \
@@ -27,7 +27,7 @@ pub const SOURCES: [(&str, &str); 5] = [
 ];
 
 /// How far a source is to be trusted: whoever must answer for a number counts more than whoever repeats it.
-pub fn weight(name: &str) -> u8 {
+pub(crate) fn weight(name: &str) -> u8 {
     match name {
         "regulator.csv" => 3,
         "annual-report-2024.md" => 2,
@@ -37,15 +37,15 @@ pub fn weight(name: &str) -> u8 {
 }
 
 /// A question, the words that a sentence must have to speak of it, and the unit of its answer.
-pub struct Question {
-    pub id: &'static str,
-    pub asks: &'static str,
-    pub words: &'static [&'static str],
-    pub unit: &'static str,
+pub(crate) struct Question {
+    pub(crate) id: &'static str,
+    pub(crate) asks: &'static str,
+    pub(crate) words: &'static [&'static str],
+    pub(crate) unit: &'static str,
 }
 
 /// The chunks of the task: each is answered, and verified, by itself.
-pub const QUESTIONS: [Question; 4] = [
+pub(crate) const QUESTIONS: [Question; 4] = [
     Question { id: "capacity", asks: "What capacity is installed?", words: &["installed capacity"], unit: "MW" },
     Question { id: "start", asks: "When did it begin to operate?", words: &["began to operate"], unit: "" },
     Question {

@@ -9,29 +9,29 @@ use serde::{Deserialize, Serialize};
 
 /// What is kept of one quote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quote {
-    pub value: String,
-    pub quote: String,
-    pub from: String,
+pub(crate) struct Quote {
+    pub(crate) value: String,
+    pub(crate) quote: String,
+    pub(crate) from: String,
     /// The record of the source.
-    pub source: RecordId,
+    pub(crate) source: RecordId,
 }
 
 /// What is claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
-    pub question: String,
-    pub value: String,
+pub(crate) struct Claim {
+    pub(crate) question: String,
+    pub(crate) value: String,
 }
 
 /// The ids in a text's brackets: `[rec_…]`.
-pub fn citations(text: &str) -> Vec<String> {
+pub(crate) fn citations(text: &str) -> Vec<String> {
     let ids = text.split('[').skip(1).filter_map(|rest| rest.split_once(']').map(|(id, _)| id));
     ids.filter(|id| id.starts_with("rec_")).map(str::to_owned).collect()
 }
 
 /// Why a sentence does not hold; nothing if it does.
-pub async fn problem(task: &TaskWorkspace, sentence: &str) -> anyhow::Result<Option<String>> {
+pub(crate) async fn problem(task: &TaskWorkspace, sentence: &str) -> anyhow::Result<Option<String>> {
     let cited = citations(sentence);
     if cited.is_empty() {
         return Ok(Some("it cites nothing".to_owned()));
