@@ -121,7 +121,7 @@ async def hello(client, record):
     record.say(f"Protocol {client.protocol_version}, server `{client.server_info.name}`. It says of itself:\n")
     record.say(f"> {client.instructions}\n")
     record.say(f"Tools: {', '.join(f'`{name}`' for name in names)}.\n")
-    for name in ("memory_search", "memory_add", "memory_get", "memory_edit", "memory_forget", "memory_user_edits", "user_memory_get", "knowledge_search", "knowledge_list"):
+    for name in ("memory_search", "memory_add", "memory_get", "memory_edit", "memory_forget", "memory_user_edits", "user_memory_get", "conversation_search", "knowledge_search", "knowledge_list"):
         record.expect(name in names, f"there is a tool {name}")
     for tool in listed.tools:
         record.expect(len(tool.description) > 60, f"{tool.name} says when to use it")

@@ -52,7 +52,9 @@ impl Layout {
     /// front of the prompt. The instructions stay alone in the system prompt.
     #[must_use]
     pub fn opening(&self) -> Opening {
-        let prompt = joined(&[&self.user_memory, &self.context(), &self.message]);
+        let known = joined(&[&self.user_memory, &self.context()]);
+        let gap = if known.is_empty() { "" } else { "\n\n" };
+        let prompt = format!("{known}{gap}{}", self.message);
         Opening { system: self.instructions.clone(), prompt, tools: self.tools.clone() }
     }
 

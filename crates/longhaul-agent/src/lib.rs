@@ -35,3 +35,10 @@ pub use sitting::{Device, SessionMetadata};
 pub use summariser::ModelSummariser;
 pub use talk::{MemoryStyle, Talk};
 pub use turn::{TalkTools, TurnError};
+
+/// The guide's pages, so that what they show is compiled.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/sessions.md")]
+    struct Sessions;
+}

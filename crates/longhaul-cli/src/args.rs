@@ -49,7 +49,9 @@ Long-term memory, of agents and of yours:
   longhaul memory --help                          correct, forget, export, import
   longhaul knowledge add docs/ --corpus guide     documents to look things up in, with citations
   longhaul context \"what comes next\" --task T    what is kept of a task, within a budget of tokens
-  longhaul mcp                                    both of it for any MCP client: docs/mcp.md
+  longhaul conversations search \"last month\"     what was said, and in which session
+  longhaul review list                            what agents propose as shared knowledge
+  longhaul mcp                                    all of it for any MCP client: docs/mcp.md
 
 For other programs and other people:
   longhaul serve                                  all of it over HTTP; prints the first key once

@@ -5,6 +5,7 @@ use std::{fmt, process::ExitCode};
 use longhaul::{
     ErrorKind, EvalError, LonghaulError, MemoriesError, OperateError, ServingError, knowledge::KnowledgeError,
     memory::MemoryError, settings::SettingsError, tools::mcp::McpError,
+    workspace::{review::ReviewError, sessions::SessionError},
 };
 
 /// An exit code.
@@ -78,6 +79,8 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     let kind = kind.or_else(|| error.downcast_ref::<MemoryError>().map(longhaul::memory_error_kind));
     let kind = kind.or_else(|| error.downcast_ref::<ServingError>().map(ServingError::kind));
     let kind = kind.or_else(|| error.downcast_ref::<KnowledgeError>().map(of_knowledge));
+    let kind = kind.or_else(|| error.downcast_ref::<SessionError>().map(longhaul::session_error_kind));
+    let kind = kind.or_else(|| error.downcast_ref::<ReviewError>().map(longhaul::review_error_kind));
     match kind.or_else(|| error.downcast_ref::<McpError>().map(of_mcp)) {
         Some(ErrorKind::Usage) => Exit::Usage,
         Some(ErrorKind::Environment) => Exit::Environment,

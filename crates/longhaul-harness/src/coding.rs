@@ -1,10 +1,13 @@
 //! A coding session: orient, boot, look whether anything broke, take one feature, build it, have it verified, leave the
 //! folder fit for the next (H3, H4). The harness runs this order; the model works inside it.
 
-use longhaul_agent::{Conversed, Ending, Limits, Opening, converse};
-use longhaul_core::{EventDraft, FeatureId, RecordId, TimeMs};
+use longhaul_agent::{Conversed, Ending, Layout, Limits, Opening, converse};
+use longhaul_core::{EventDraft, FeatureId, RecordId, TimeMs, ToolSpec};
 use longhaul_durable::{NodeContext, NodeError, StepError};
-use longhaul_memory::Query;
+use longhaul_memory::{
+    Query,
+    user::{RenderLimits, UserMemory},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -125,8 +128,19 @@ fn gone(what: &str) -> NodeError {
 async fn work(s: &Sitting<'_>, host: &Host<'_>, prompt: String) -> Result<Conversed, NodeError> {
     let mut tools = s.registry.specs();
     tools.extend(own_specs());
-    let opening = Opening { system: prompts::SYSTEM.to_owned(), prompt, tools };
+    let opening = opening(s, prompt, tools).await;
     converse(s.ctx, s.harness.model.as_ref(), host, opening, limits(s.harness)).await
+}
+
+/// How a session's conversation begins: the static instructions, what is known of the user, the prompt.
+pub(crate) async fn opening(s: &Sitting<'_>, prompt: String, tools: Vec<ToolSpec>) -> Opening {
+    let user = UserMemory::new(s.harness.memory.clone());
+    let known = user.render(&s.owner().scope, RenderLimits::default()).await;
+    // A session can do its work without it.
+    let known = known.inspect_err(|error| tracing::warn!(%error, "user memory is left out of the prompt"));
+    let user_memory = known.map(|rendered| rendered.text).unwrap_or_default();
+    let instructions = prompts::SYSTEM.to_owned();
+    Layout { instructions, user_memory, message: prompt, tools, ..Layout::default() }.opening()
 }
 
 /// The bounds of a conversation.

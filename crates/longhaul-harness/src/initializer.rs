@@ -1,6 +1,6 @@
 //! The initializer's session: from the request to a locked plan and the first commit (H2).
 
-use longhaul_agent::{Ending, Opening, converse};
+use longhaul_agent::{Ending, converse};
 use longhaul_core::EventDraft;
 use longhaul_durable::{NodeContext, NodeError};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::{
     claim::Claims,
     closing::{Closing, SessionResult, close},
-    coding::limits,
+    coding::{limits, opening},
     environment::Harness,
     history::Purpose,
     host::Host,
@@ -56,11 +56,7 @@ pub(crate) async fn initialize(
     let mut specs = s.registry.specs();
     specs.extend(own_specs());
     let planned: Vec<_> = s.rows().await?.features.iter().map(|f| f.id().clone()).collect();
-    let opening = Opening {
-        system: prompts::SYSTEM.to_owned(),
-        prompt: prompts::initializer(&s.project(), &planned),
-        tools: specs,
-    };
+    let opening = opening(&s, prompts::initializer(&s.project(), &planned), specs).await;
     let host = Host { sitting: &s, claims: Claims::of(None) };
     let conversed = converse(ctx, harness.model.as_ref(), &host, opening, limits(harness)).await?;
     let Some(accepted) = host.accepted() else {

@@ -69,7 +69,7 @@ pub use longhaul_workspace as workspace;
 pub use mcp::{McpHttp, ToolOptions, memory_tools, serve_mcp};
 pub use memories::{
     Correcting, Evaluation, Filters, Forgetting, Memories, MemoriesError, MemoriesPlace, MigrateTo, Migration, Missed,
-    Packing, Question, Remembering, memory_error_kind, questions, receipt_lines,
+    Packing, Question, Remembering, memory_error_kind, questions, receipt_lines, review_error_kind, session_error_kind,
 };
 pub use queries::{Details, FeatureView, Status};
 pub use report::ReportWritten;

@@ -1,3 +1,4 @@
 //! Behaviour of the agent crate at its boundary, with the real client and a cassette served over the real protocol.
 
 mod proposing;
+mod talking;

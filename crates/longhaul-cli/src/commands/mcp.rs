@@ -19,7 +19,7 @@ use crate::{args::Global, exit::Exit};
 ///
 /// Serves the Model Context Protocol on standard input and output, as clients start it, or with --http for many clients
 /// at once. Tools: memory_search, memory_add, memory_get, memory_edit, memory_forget, user_memory_get,
-/// memory_user_edits, knowledge_search, knowledge_list, build_context.
+/// memory_user_edits, conversation_search, knowledge_search, knowledge_list, build_context.
 /// Works with an empty home, and without the embedding model by words alone.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -4,6 +4,7 @@ mod answer;
 mod at_store;
 mod cassette;
 mod context;
+mod conversations;
 mod demo;
 mod doctor;
 mod eval;
@@ -18,9 +19,11 @@ mod log;
 mod mcp;
 mod memory;
 mod report;
+mod review;
 mod run;
 pub(crate) mod sandbox_init;
 mod serve;
+mod sessions;
 mod settle;
 mod setup;
 mod standing;
@@ -61,6 +64,9 @@ pub(crate) enum Command {
     Memory(memory::MemoryArgs),
     Knowledge(knowledge::KnowledgeArgs),
     Context(Box<context::Context>),
+    Sessions(sessions::SessionsArgs),
+    Conversations(conversations::ConversationsArgs),
+    Review(review::ReviewArgs),
     Mcp(Box<mcp::Mcp>),
     Serve(Box<serve::Serve>),
     Keys(keys::KeysArgs),
@@ -100,6 +106,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Memory(command) => memory::run(&global, &command),
         Command::Knowledge(command) => knowledge::run(&global, &command),
         Command::Context(command) => context::run(&global, &command),
+        Command::Sessions(command) => sessions::run(&global, &command),
+        Command::Conversations(command) => conversations::run(&global, &command),
+        Command::Review(command) => review::run(&global, &command),
         Command::Mcp(command) => mcp::run(&global, &command),
         Command::Serve(command) => serve::run(&global, &command),
         Command::Keys(command) => keys::run(&global, &command),

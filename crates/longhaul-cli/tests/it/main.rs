@@ -19,3 +19,4 @@ mod program;
 mod service;
 mod settings;
 mod shop;
+mod talking;

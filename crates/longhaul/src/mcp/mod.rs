@@ -7,6 +7,7 @@
 
 mod arguments;
 mod context_tool;
+mod conversation_tools;
 mod knowledge_tools;
 mod memory_tools;
 mod shown;
@@ -67,6 +68,7 @@ pub fn memory_tools(memories: Memories, options: ToolOptions) -> Result<ToolRegi
     let desk = Arc::new(Desk { memories, options });
     let mut tools = memory_tools::all(&desk);
     tools.extend(user_tools::all(&desk));
+    tools.extend(conversation_tools::all(&desk));
     tools.extend(knowledge_tools::all(&desk));
     tools.push(context_tool::tool(&desk));
     ToolRegistry::new(tools.into_iter().filter(|tool| !read_only || tool.hints().read_only))

@@ -6,7 +6,7 @@ use longhaul_core::{MemoryId, TaskId};
 use longhaul_memory::{EmbedError, MemoryError, TransferError, when::WhenError};
 use longhaul_milvus::MilvusError;
 use longhaul_store::StoreError;
-use longhaul_workspace::context::ContextError;
+use longhaul_workspace::{context::ContextError, review::ReviewError, sessions::SessionError};
 
 use crate::ErrorKind;
 
@@ -172,5 +172,49 @@ impl MemoriesError {
             Self::Embed(_) => ErrorKind::Environment,
             Self::Store(error) => kind_of_store(error),
         }
+    }
+}
+
+/// Who can do something about an error of conversations.
+#[must_use]
+pub fn session_error_kind(error: &SessionError) -> ErrorKind {
+    match error {
+        SessionError::Memory(error) => memory_error_kind(error),
+        SessionError::Store(_) | SessionError::Unreadable { .. } => ErrorKind::Failed,
+        SessionError::MemoChanged { .. } | SessionError::BeingDeleted { .. } => ErrorKind::Retry,
+        SessionError::Empty
+        | SessionError::MessageTooLong { .. }
+        | SessionError::SessionFull { .. }
+        | SessionError::MemoTooLong { .. }
+        | SessionError::Field { .. }
+        | SessionError::NoOpenCall { .. }
+        | SessionError::NoRecord { .. }
+        | SessionError::NoSession { .. }
+        | SessionError::NotYours { .. }
+        | SessionError::WindowTooSmall { .. }
+        | SessionError::When(_) => ErrorKind::Usage,
+    }
+}
+
+/// Who can do something about an error of shared knowledge.
+#[must_use]
+pub fn review_error_kind(error: &ReviewError) -> ErrorKind {
+    match error {
+        ReviewError::Memory(error) => memory_error_kind(error),
+        ReviewError::Store(_) => ErrorKind::Failed,
+        ReviewError::Workspace(_)
+        | ReviewError::Field { .. }
+        | ReviewError::NoEvidence
+        | ReviewError::EvidenceGone { .. }
+        | ReviewError::ValueTooLong { .. }
+        | ReviewError::NoSchema { .. }
+        | ReviewError::SchemaTaken { .. }
+        | ReviewError::NoProposal { .. }
+        | ReviewError::Decided { .. }
+        | ReviewError::RejectedBefore { .. }
+        | ReviewError::TooMany { .. }
+        | ReviewError::Outdated { .. }
+        | ReviewError::NotAPerson { .. }
+        | ReviewError::NoVersion { .. } => ErrorKind::Usage,
     }
 }

@@ -25,10 +25,10 @@ use longhaul_memory::{
     when::Zone,
 };
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
-use longhaul_workspace::{Workspace, context::Contexts};
+use longhaul_workspace::{Workspace, context::Contexts, review::SharedKnowledge, sessions::Sessions};
 
 pub use asking::Filters;
-pub use error::{MemoriesError, memory_error_kind};
+pub use error::{MemoriesError, memory_error_kind, review_error_kind, session_error_kind};
 pub use evaluating::{Evaluation, Missed, Question, questions};
 pub use forgetting::{Forgetting, receipt_lines};
 pub use migrating::{MigrateTo, Migration};
@@ -151,6 +151,18 @@ impl Memories {
     #[must_use]
     pub fn user_memory(&self) -> UserMemory {
         UserMemory::new(self.memory.clone()).reviewed_by(self.review.clone())
+    }
+
+    /// The user's conversations.
+    #[must_use]
+    pub fn sessions(&self) -> Sessions {
+        Sessions::new(self.store.clone(), self.user_memory(), &self.scope)
+    }
+
+    /// What the tenant knows for sure, and what is proposed for it.
+    #[must_use]
+    pub fn shared_knowledge(&self) -> SharedKnowledge {
+        Workspace::new(self.store.clone(), self.memory.clone()).user(&self.scope).shared_knowledge()
     }
 
     /// The embedding model's id, if it is loaded.
