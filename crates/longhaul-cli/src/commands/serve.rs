@@ -10,7 +10,11 @@ use std::{
 use clap::Args;
 use longhaul::{
     CancellationToken, Serving,
-    server::{Limits, ServerSettings, TlsFiles, keys::MadeKey},
+    server::{
+        DoorSettings, Limits, ServerSettings, TlsFiles,
+        hooks::{Network, WebhookSettings},
+        keys::MadeKey,
+    },
 };
 use serde_json::json;
 
@@ -48,6 +52,9 @@ pub(crate) struct Serve {
     /// A graph that callers may start, because workers serve it; may be given several times
     #[arg(long, value_name = "GRAPH")]
     graph: Vec<String>,
+    /// A network that webhooks may be sent to although it is not public: 10.1.0.0/16; may be given several times
+    #[arg(long, value_name = "NETWORK")]
+    webhook_allow: Vec<Network>,
     /// Requests a second that one key may make for long; twice as many at once after a pause
     #[arg(long, value_name = "N", default_value_t = 200)]
     rate: u32,
@@ -65,7 +72,9 @@ async fn serve(global: &Global, command: &Serve) -> anyhow::Result<Exit> {
     if command.rate == 0 {
         return Err(Refusal::because(Exit::Usage, "--rate 0 would answer nobody: write at least 1"));
     }
+    let webhooks = WebhookSettings { allow: command.webhook_allow.clone(), ..WebhookSettings::default() };
     let limits = Limits {
+        doors: DoorSettings { webhooks, ..DoorSettings::default() },
         requests_per_second: command.rate,
         requests_burst: command.rate.saturating_mul(2),
         ..Limits::default()

@@ -95,11 +95,11 @@ pub enum TargetError {
     )]
     Url,
     /// It would go over the network for everybody to read.
-    #[error("webhooks go over https: http is for addresses that `server.webhooks.allow` names")]
+    #[error("webhooks go over https: http is for networks that `--webhook-allow` names")]
     Http,
     /// It leads to a place that is not public.
     #[error(
-        "{host} leads to {address}, which is not a public address: the operator can allow it with `server.webhooks.allow`"
+        "{host} leads to {address}, which is not a public address: the operator can allow it with `longhaul serve --webhook-allow`"
     )]
     Private {
         /// As it was given.

@@ -13,6 +13,7 @@ mod me;
 mod memories;
 mod queue;
 mod records;
+mod review;
 mod sessions;
 mod shown;
 mod tasks;
@@ -63,6 +64,7 @@ fn quick() -> OpenApiRouter<Gateway> {
         .merge(found::routes())
         .merge(context::routes())
         .merge(memories::routes())
+        .merge(review::routes())
         .merge(sessions::routes())
         .merge(webhooks::routes())
 }

@@ -7,4 +7,5 @@ mod house;
 mod keeping;
 mod killing;
 mod listening;
+mod page;
 mod streams;
