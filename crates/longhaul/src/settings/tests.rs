@@ -193,6 +193,7 @@ fn the_project_may_tune_the_work_and_nothing_else() {
             }
             Kind::ModelSpec | Kind::MemoryUri | Kind::MemoryIndex => "\"openai:x\"".to_owned(),
             Kind::DaysByKind | Kind::FolderOrBucket => "\"note=90\"".to_owned(),
+            Kind::ContextProfiles => "{ mine = { base = \"auto\" } }".to_owned(),
         };
         let house = house().file("app/longhaul.toml", &format!("{} = {value}\n", key.name));
         match key.who {
