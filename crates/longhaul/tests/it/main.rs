@@ -1,16 +1,12 @@
-//! What no part of Longhaul may do, and whose everything is: over all crates at once.
+//! All crates at once: what no part may do, whose everything is; and the examples as a person runs them, real processes
+//! that are killed on the way.
 
 #![cfg(test)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod compiler;
+mod document_review;
 mod guards;
 mod identity;
-//! The examples, as a person runs them: real processes, killed on the way, and what they leave in the store.
-
-#[cfg(test)]
-mod document_review;
-#[cfg(test)]
 mod processes;
-#[cfg(test)]
 mod research;
