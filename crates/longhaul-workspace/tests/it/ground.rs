@@ -25,7 +25,7 @@ pub(crate) struct Ground {
     pub(crate) workspace: Workspace,
     pub(crate) clock: Arc<SetTime>,
     /// Removed when the test ends.
-    _folder: TempDir,
+    pub(crate) folder: TempDir,
     _database: Option<Database<'static>>,
 }
 
@@ -73,7 +73,7 @@ impl Ground {
         let store = Store::open(settings, ambient, &ALL).await.expect("the store opens");
         let memory = Memory::new(store.clone(), None);
         let workspace = Workspace::new(store.clone(), memory.clone());
-        Self { store, memory, workspace, clock, _folder: folder, _database: database }
+        Self { store, memory, workspace, clock, folder, _database: database }
     }
 
     /// The workspace of the task of this name, of the user `a`.
