@@ -19,6 +19,7 @@ cargo xtask test-peers    the long suites against real Milvus servers: everythin
 cargo xtask crash         kill the demo at random moments [--runs 5] [--kills 20] [--seed 1]
 cargo xtask crash durable kill processes at work on durable executions [--store sqlite|postgres] [--kills 1000] [--seed 1]
 cargo xtask crash memory  kill processes that write memories [--store sqlite|postgres] [--kills 100] [--seed 1]
+cargo xtask crash ingest  kill processes that keep records [--store sqlite|postgres] [--kills 100] [--seed 1]
 cargo xtask bench NAME    measure; the last line of the output is one JSON object
                           durable: [--only loop,growth,…] [--rounds 3] [--kills 1000]";
 

@@ -77,6 +77,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
         parts.push(suite(&name, &xtask, &["crash", "durable", "--store", store, "--kills", "60"], root)?);
         let name = format!("20 kills of writers of memories, {store}");
         parts.push(suite(&name, &xtask, &["crash", "memory", "--store", store, "--kills", "20"], root)?);
+        let name = format!("20 kills of writers of records, {store}");
+        parts.push(suite(&name, &xtask, &["crash", "ingest", "--store", store, "--kills", "20"], root)?);
     }
     Ok(summary(&parts))
 }
@@ -89,6 +91,7 @@ const ON_POSTGRES: &[(&str, &[&str])] = &[
         &["first_release", "simulation::", "torn::", "::memory::", "::file::", "::postgres::"],
     ),
     ("longhaul-memory, tests/it", &["local::", "figures::"]),
+    ("longhaul-workspace, tests/it", &[]),
 ];
 
 fn on_postgres(binaries: &[Binary]) -> anyhow::Result<Vec<Part>> {

@@ -1,253 +1,190 @@
-//! Measures the workspace through its public interface; each subcommand ends with one JSON line.
+//! How many records and milestones a second are kept durably. For `cargo xtask bench workspace`.
 //!
-//! `ingest DIR COUNT`: one record after the other, then so many in batches, then milestones. `load DIR TASKS EACH ASKED`:
-//! a store of so many tasks with so many records each, of which the first `ASKED` tasks get vectors. `packs DIR TASKS
-//! ROUNDS one|all`: context packs of these tasks, or of all at once. `memory DIR TASKS ROUNDS`: the same without model and
-//! vectors, and the anonymous memory that it took. A record's text is 2 kB of words in no order; vectors are made up from
-//! the text, so that nothing but our work is measured. `DIR` is made by `ingest` and `load`; remove it afterwards.
+//! `workspace_figures --dir DIR [--records N] [--text plain|real]`: DIR is a new folder on the disk that is measured; N
+//! records (10,000 unless given) of 2 kB are ingested in batches, spread over tasks of 1,000, then N/5 one by one, then
+//! N/5 milestones. `plain` text says a few words over and over; `real` has about 180 distinct words in each record, as
+//! English prose of that length does. Every record can be found by its words from its commit on; vectors are queued.
+//! Prints one JSON object: records a second, latencies in microseconds, and how many index rows wait for vectors.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
-use longhaul_core::{Ambient, Scope, SessionId, TaskId, TaskScope, TraceId};
+use longhaul_core::{Ambient, Rng, Scope, SeededRng, SessionId, TaskId, TaskScope, TraceId};
 use longhaul_memory::{EmbedError, Embedder, Memory};
 use longhaul_store::{Store, StoreSettings};
-use longhaul_workspace::{
-    Ingest, Kind, NewMilestone, Workspace,
-    context::{ContextPack, ContextRequest},
-};
+use longhaul_workspace::{Find, Ingest, Kind, NewMilestone, RecordRef, TaskWorkspace, Workspace};
 use serde_json::{Value, json};
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-const DIMENSIONS: usize = 384;
-/// Records given to one call.
-const BATCH: usize = 1_000;
-/// Words of which texts are made.
-const WORDS: [&str; 19] = [
-    "risk",
-    "review",
-    "approval",
-    "contract",
-    "clause",
-    "payment",
-    "vendor",
-    "audit",
-    "evidence",
-    "report",
-    "finding",
-    "control",
-    "policy",
-    "amendment",
-    "liability",
-    "scope",
-    "delivery",
-    "penalty",
-    "invoice",
-];
-const GOALS: [&str; 5] = [
-    "revise the risk review report according to approval",
-    "which clause of the contract limits liability for late delivery",
-    "audit findings on payment control",
-    "penalty for the vendor's invoice",
-    "amendment of the policy",
-];
+const RECORD_BYTES: usize = 2_048;
+const TASK_RECORDS: usize = 1_000;
 
-/// Vectors from a text's bytes: cheap, always the same, and spread like those of a model.
-struct MadeUp;
+/// Never asked here: it only makes index rows wait for a vector.
+struct Later;
 
 #[async_trait]
-impl Embedder for MadeUp {
+impl Embedder for Later {
     fn id(&self) -> &'static str {
-        "made-up"
+        "later"
     }
 
     fn dimensions(&self) -> usize {
-        DIMENSIONS
+        4
     }
 
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        Ok(texts.iter().map(|text| vector(text)).collect())
+        Ok(vec![vec![1.0; 4]; texts.len()])
     }
-}
-
-fn vector(text: &str) -> Vec<f32> {
-    let mut random = Random(text.bytes().fold(1, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(byte.into())));
-    (0..DIMENSIONS).map(|_| (random.next() % 2_001) as f32 / 1_000.0 - 1.0).collect()
-}
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 33
-    }
-}
-
-fn record(number: usize) -> Ingest {
-    let mut random = Random(number as u64 + 1);
-    let words = (0..300).map(|_| WORDS[random.next() as usize % WORDS.len()]).collect::<Vec<_>>();
-    let text = format!("record {number} {}", words.join(" "));
-    Ingest::new(Kind::Observation, "observations", &format!("note {number} {}", words[0]), "agent", text)
-}
-
-fn owner(task: usize) -> TaskScope {
-    TaskScope {
-        scope: Scope::single_user(),
-        session: SessionId::from_body("bench"),
-        task: TaskId::from_body(&format!("t{task:06}")),
-        trace: TraceId::from_body("bench"),
-    }
-}
-
-async fn open(dir: &Path, with_vectors: bool) -> Outcome<(Workspace, Memory)> {
-    let migrations = [longhaul_memory::MIGRATIONS, longhaul_workspace::MIGRATIONS];
-    let store = Store::open(StoreSettings::new(dir), Ambient::system(), &migrations).await?;
-    let embedder = with_vectors.then(|| Arc::new(MadeUp) as Arc<dyn Embedder>);
-    let memory = Memory::new(store.clone(), embedder);
-    Ok((Workspace::new(store, memory.clone()), memory))
 }
 
 #[tokio::main]
-async fn main() -> Outcome<()> {
+async fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let given = |at: usize| arguments.get(at).map(String::as_str).unwrap_or_default();
-    let number = |at: usize| given(at).parse::<usize>().map_err(|_| format!("argument {at} must be a number"));
-    let dir = Path::new(given(1));
-    let measured = match given(0) {
-        "ingest" => ingest(dir, number(2)?).await?,
-        "load" => load(dir, number(2)?, number(3)?, number(4)?).await?,
-        "packs" => packs(dir, number(2)?, number(3)?, given(4) == "all").await?,
-        "memory" => anonymous(dir, number(2)?, number(3)?).await?,
-        _ => return Err(
-            "ingest DIR COUNT | load DIR TASKS EACH ASKED | packs DIR TASKS ROUNDS one|all | memory DIR TASKS ROUNDS"
-                .into(),
-        ),
+    let value = |flag: &str| {
+        let at = arguments.iter().position(|argument| argument == flag);
+        at.and_then(|at| arguments.get(at + 1)).cloned()
     };
-    println!("{measured}");
+    let dir = PathBuf::from(value("--dir").ok_or("name a new folder with --dir")?);
+    let records: usize = value("--records").map_or(Ok(10_000), |text| text.parse())?;
+    let is_real = match value("--text").as_deref() {
+        None | Some("real") => true,
+        Some("plain") => false,
+        Some(other) => return Err(format!("--text {other}: there are plain and real").into()),
+    };
+    let migrations = [longhaul_memory::MIGRATIONS, longhaul_workspace::MIGRATIONS];
+    let store = Store::open(StoreSettings::new(&dir), Ambient::system(), &migrations).await?;
+    let memory = Memory::new(store.clone(), Some(Arc::new(Later)));
+    let workspace = Workspace::new(store, memory.clone());
+    let mut texts = Texts::new(is_real);
+
+    let batched = batched(&workspace, &mut texts, records).await?;
+    let (one_by_one, kept) = one_by_one(&workspace, &mut texts, records / 5).await?;
+    let milestones = milestones(&workspace, &kept, records / 5).await?;
+    let backlog = memory.backlog(&Scope::single_user()).await?;
+    println!(
+        "{}",
+        json!({
+            "records": records, "record_bytes": RECORD_BYTES, "text": if is_real { "real" } else { "plain" },
+            "distinct_words": texts.distinct(), "batched": batched, "one_by_one": one_by_one,
+            "milestones": milestones, "backlog": backlog,
+        })
+    );
     Ok(())
 }
 
-async fn ingest(dir: &Path, count: usize) -> Outcome<Value> {
-    let (workspace, memory) = open(dir, true).await?;
-    let (one_by_one, batched) = (workspace.task(&owner(0)), workspace.task(&owner(1)));
-    let per_second = |count: usize, since: Instant| count as f64 / since.elapsed().as_secs_f64();
-    let new: Vec<Ingest> = (0..count).map(record).collect();
-    let started = Instant::now();
-    for each in new {
-        one_by_one.ingest(each).await?;
+fn task(workspace: &Workspace, name: &str) -> TaskWorkspace {
+    workspace.task(&TaskScope {
+        scope: Scope::single_user(),
+        session: SessionId::from_body("figures"),
+        task: TaskId::from_body(name),
+        trace: TraceId::from_body("figures"),
+    })
+}
+
+fn record(texts: &mut Texts, number: usize) -> Ingest {
+    Ingest::new(Kind::Observation, "pages", &format!("page {number} of the file"), "tool:reader", texts.next())
+}
+
+async fn batched(workspace: &Workspace, texts: &mut Texts, records: usize) -> Result<Value, Failure> {
+    let batches: Vec<Vec<Ingest>> = (0..records.div_ceil(TASK_RECORDS))
+        .map(|batch| (0..TASK_RECORDS.min(records - batch * TASK_RECORDS)).map(|n| record(texts, n)).collect())
+        .collect();
+    let (started, mut kept) = (Instant::now(), 0);
+    for (number, batch) in batches.into_iter().enumerate() {
+        kept += task(workspace, &format!("b{number}")).ingest_many(batch).await?.len();
     }
-    let single = per_second(count, started);
-    let many = count * 10;
-    let new: Vec<Ingest> = (0..many).map(|number| record(count + number)).collect();
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(json!({ "per_second": rate(kept, seconds), "seconds": seconds }))
+}
+
+async fn one_by_one(
+    workspace: &Workspace,
+    texts: &mut Texts,
+    records: usize,
+) -> Result<(Value, Vec<RecordRef>), Failure> {
+    let all: Vec<Ingest> = (0..records).map(|n| record(texts, n)).collect();
+    let (mut kept, mut took) = (Vec::with_capacity(records), Vec::with_capacity(records));
     let started = Instant::now();
-    let mut new = new;
-    let mut refs = Vec::with_capacity(many);
-    while !new.is_empty() {
-        let rest = new.split_off(new.len().min(BATCH));
-        refs.extend(batched.ingest_many(std::mem::replace(&mut new, rest)).await?);
+    for (number, each) in all.into_iter().enumerate() {
+        let begun = Instant::now();
+        kept.push(task(workspace, &format!("o{}", number / TASK_RECORDS)).ingest(each).await?);
+        took.push(begun.elapsed().as_micros());
     }
-    let batch = per_second(many, started);
-    let backlog: u64 = memory.backlog(&Scope::single_user()).await?;
+    let seconds = started.elapsed().as_secs_f64();
+    // Found at once, whatever waits for its vector.
+    let found = task(workspace, "o0").search(&Find::new("page 7 of the file", 5)).await?;
+    if found.hits.is_empty() {
+        return Err("a record that was kept is not found".into());
+    }
+    Ok((json!({ "per_second": rate(records, seconds), "us": quantiles(took) }), kept))
+}
+
+async fn milestones(workspace: &Workspace, kept: &[RecordRef], count: usize) -> Result<Value, Failure> {
+    let task = task(workspace, "o0");
+    let mut took = Vec::with_capacity(count);
     let started = Instant::now();
     for number in 0..count {
-        let refs = refs[number * 10..number * 10 + 5].to_vec();
-        batched.reach(NewMilestone { name: format!("milestone {number}"), refs, ..NewMilestone::default() }).await?;
+        let refs = kept.iter().cycle().skip(number).take(2).cloned().collect();
+        let begun = Instant::now();
+        task.reach(NewMilestone { name: format!("step {number}"), refs, ..NewMilestone::default() }).await?;
+        took.push(begun.elapsed().as_micros());
     }
-    let milestones = per_second(count, started);
-    Ok(json!({"single_per_s": single, "batched_per_s": batch, "backlog": backlog, "milestones_per_s": milestones}))
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(json!({ "per_second": rate(count, seconds), "us": quantiles(took) }))
 }
 
-async fn load(dir: &Path, tasks: usize, each: usize, asked: usize) -> Outcome<Value> {
-    let started = Instant::now();
-    let (with, memory) = open(dir, true).await?;
-    for task in 0..asked.min(tasks) {
-        fill(&with, task, each).await?;
-    }
-    memory.index_pending().await?;
-    drop((with, memory));
-    let (without, _memory) = open(dir, false).await?;
-    for task in asked.min(tasks)..tasks {
-        fill(&without, task, each).await?;
-        if task % 50 == 0 {
-            eprintln!("  {} records after {:.0} s", task * each, started.elapsed().as_secs_f64());
-        }
-    }
-    Ok(json!({"records": tasks * each, "load_s": started.elapsed().as_secs_f64(), "anonymous_kb": anonymous_kb()}))
+fn rate(count: usize, seconds: f64) -> f64 {
+    (count as f64 / seconds).round()
 }
 
-async fn fill(workspace: &Workspace, task: usize, each: usize) -> Outcome<()> {
-    let workspace = workspace.task(&owner(task));
-    for from in (0..each).step_by(BATCH) {
-        let batch = (from..each.min(from + BATCH)).map(|number| record(task * each + number)).collect();
-        workspace.ingest_many(batch).await?;
-    }
-    Ok(())
+fn quantiles(mut took: Vec<u128>) -> Value {
+    took.sort_unstable();
+    let at = |share: usize| took.get((took.len() * share / 100).min(took.len().saturating_sub(1))).copied();
+    json!({ "p50": at(50), "p99": at(99) })
 }
 
-async fn packs(dir: &Path, tasks: usize, rounds: usize, all: bool) -> Outcome<Value> {
-    let (workspace, _memory) = open(dir, true).await?;
-    let (mut times, mut cold) = (Vec::new(), Vec::new());
-    let mut last = None;
-    for round in 0..rounds {
-        for task in 0..if all { 1 } else { tasks } {
-            let pack = build(&workspace, task, round, all).await?;
-            let took = pack.elapsed_us - pack.searched.embedded_us;
-            // The first of each reads columns and vectors of the task from the store.
-            if round == 0 {
-                cold.push(took)
-            } else {
-                times.push(took)
+/// Texts of [`RECORD_BYTES`].
+struct Texts {
+    random: SeededRng,
+    words: Vec<String>,
+    /// How many words the texts so far had, and how many different ones each.
+    distinct: (usize, usize),
+}
+
+impl Texts {
+    fn new(is_real: bool) -> Self {
+        let (random, count) = (SeededRng::new(3), if is_real { 30_000 } else { 12 });
+        let syllables = ["ka", "ro", "mi", "ten", "sel", "dor", "vi", "pas", "lun", "gre", "ob", "ish"];
+        let word = |number: usize| {
+            let mut word = String::new();
+            let mut rest = number + 12;
+            while rest > 0 {
+                word.push_str(syllables[rest % syllables.len()]);
+                rest /= syllables.len();
             }
-            last = Some(pack);
+            word
+        };
+        Self { random, words: (0..count).map(word).collect(), distinct: (0, 0) }
+    }
+
+    /// Frequent words come often, as in prose: the rank is a power of an even chance.
+    fn next(&mut self) -> String {
+        let (mut text, mut different) = (String::with_capacity(RECORD_BYTES + 16), std::collections::HashSet::new());
+        while text.len() < RECORD_BYTES {
+            let chance = (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+            let rank = (self.words.len() as f64).powf(chance) - 1.0;
+            let word = &self.words[(rank as usize).min(self.words.len() - 1)];
+            different.insert(word.clone());
+            text.push_str(word);
+            text.push(' ');
         }
+        text.truncate(RECORD_BYTES);
+        self.distinct = (self.distinct.0 + 1, self.distinct.1 + different.len());
+        text
     }
-    let pack = last.ok_or("nothing was asked")?;
-    Ok(json!({
-        "p50_us": at(&mut times, 50), "p99_us": at(&mut times, 99), "first_p50_us": at(&mut cold, 50),
-        "items": pack.items.len(), "omitted": pack.omitted.len(), "used_tokens": pack.used_tokens,
-        "parts": pack.searched.record_parts, "notes": pack.notes, "anonymous_kb": anonymous_kb(),
-    }))
-}
 
-async fn anonymous(dir: &Path, tasks: usize, rounds: usize) -> Outcome<Value> {
-    let (workspace, _memory) = open(dir, false).await?;
-    let mut peak = anonymous_kb();
-    for round in 0..rounds {
-        for task in 0..tasks {
-            build(&workspace, task, round, false).await?;
-            peak = peak.max(anonymous_kb());
-        }
+    fn distinct(&self) -> usize {
+        self.distinct.1 / self.distinct.0.max(1)
     }
-    // And one of everything that is in reach.
-    build(&workspace, 0, 0, true).await?;
-    Ok(json!({"anonymous_kb": peak.max(anonymous_kb())}))
-}
-
-async fn build(workspace: &Workspace, task: usize, round: usize, all: bool) -> Outcome<ContextPack> {
-    let goal = format!("{} {}", GOALS[(task + round) % GOALS.len()], round % 7);
-    let request = ContextRequest::new(goal).budget_tokens(12_000);
-    let owner = owner(task);
-    let pack = if all {
-        workspace.user(&owner.scope).build_context(&request).await?
-    } else {
-        workspace.task(&owner).build_context(&request).await?
-    };
-    if pack.used_tokens > pack.budget_tokens {
-        return Err("a pack is over its budget".into());
-    }
-    Ok(pack)
-}
-
-fn at(times: &mut [u64], percent: usize) -> Option<u64> {
-    times.sort_unstable();
-    times.get((times.len() * percent / 100).min(times.len().max(1) - 1)).copied()
-}
-
-/// Anonymous memory of this process, in kB (Linux; otherwise 0).
-fn anonymous_kb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
 }

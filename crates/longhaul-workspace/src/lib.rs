@@ -64,7 +64,7 @@ pub use list::{Filter, PAGE_MAX, Page, TaskRecords};
 pub use milestones::{Milestone, NewMilestone, reach};
 pub use parts::source_of;
 pub use record::{Kind, Record, RecordRef, Wanted};
-pub use retention::{RetentionRule, Tended};
+pub use retention::{RetentionRule, Tended, remove_expired};
 pub use schema::MIGRATIONS;
 pub use staged::StagedRecord;
 pub use tokens::{CorrectedEstimator, Estimator, TokenCounter, TokenizerFile, UsageReport, UsageReports};

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use longhaul_core::{Digest, RecordId, TenantId, TimeMs};
-use longhaul_store::{StoreError, Swept, Tx, values};
+use longhaul_store::{Store, StoreError, Swept, Tx, values};
 use serde::{Deserialize, Serialize};
 
 use crate::{Kind, Workspace, WorkspaceError, staged::About};
@@ -66,18 +66,25 @@ impl Workspace {
     /// # Errors
     /// Those of the store; what was removed until then stays removed.
     pub async fn tend(&self, grace: Duration) -> Result<Tended, WorkspaceError> {
-        let mut tended = Tended::default();
-        loop {
-            let (records, contents, links) = self.store().write(sweep).await?;
-            tended.records += records;
-            tended.contents += contents;
-            tended.links += links;
-            if records < BATCH as u64 {
-                break;
-            }
+        let tended = remove_expired(self.store()).await?;
+        Ok(Tended { blobs: self.store().sweep_blobs(grace).await?, ..tended })
+    }
+}
+
+/// Removes the rows of what has expired, of all tenants, as [`Workspace::tend`] does before it sweeps.
+///
+/// # Errors
+/// Those of the store; what was removed until then stays removed.
+pub async fn remove_expired(store: &Store) -> Result<Tended, StoreError> {
+    let mut tended = Tended::default();
+    loop {
+        let (records, contents, links) = store.write(sweep).await?;
+        tended.records += records;
+        tended.contents += contents;
+        tended.links += links;
+        if records < BATCH as u64 {
+            return Ok(tended);
         }
-        tended.blobs = self.store().sweep_blobs(grace).await?;
-        Ok(tended)
     }
 }
 

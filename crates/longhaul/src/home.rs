@@ -80,6 +80,10 @@ impl Longhaul {
         let store = Store::open(place, ambient.clone(), &migrations).await?;
         let swept = store.clone();
         tokio::spawn(async move {
+            // First the rows, then what nothing refers to any more.
+            if let Err(error) = longhaul_workspace::remove_expired(&swept).await {
+                tracing::warn!(%error, "expired records could not be removed");
+            }
             if let Err(error) = swept.sweep_at_start().await {
                 tracing::warn!(%error, "what dead processes left half written could not be cleared away");
             }

@@ -34,7 +34,9 @@ pub(crate) fn measured(root: &Path, seconds: &str) -> anyhow::Result<Vec<Row>> {
         median(all.collect::<anyhow::Result<Vec<_>>>()?).context("no round")
     };
     let connections = figures[0]["connections"].as_u64().unwrap_or_default();
-    let note = format!("{connections} connections that stay open, one question at a time each; client and server on the same cores");
+    let note = format!(
+        "{connections} connections that stay open, one question at a time each; client and server on the same cores"
+    );
     let what = "gateway, authenticated task query on loopback";
     Ok(vec![
         Row::new(what, "per s", middle("per_second")?).bar(Bar::AtLeast(PER_SECOND_MIN)).note(note),

@@ -8,9 +8,9 @@
 mod durable;
 mod durable_judge;
 mod ledger;
-mod memory;
 mod stores;
 mod subject;
+mod writers;
 
 use std::{
     path::{Path, PathBuf},
@@ -20,7 +20,7 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 
-use self::{ledger::Ledger, subject::Subject};
+use self::{ledger::Ledger, subject::Subject, writers::Writers};
 
 /// What was asked for.
 struct Plan {
@@ -38,7 +38,10 @@ pub(crate) fn run(args: &[&str], root: &Path) -> anyhow::Result<bool> {
         return durable::run(flags, root);
     }
     if let ["memory", flags @ ..] = args {
-        return memory::run(flags, root);
+        return writers::run(Writers::Memories, flags, root);
+    }
+    if let ["ingest", flags @ ..] = args {
+        return writers::run(Writers::Records, flags, root);
     }
     let plan = parse(args)?;
     let program = crate::bench::longhaul(root)?;

@@ -1,6 +1,9 @@
-//! `cargo xtask crash memory [--store sqlite|postgres] [--kills N] [--seed S]`: kills processes that write, edit, forget
-//! and search memories (SIGKILL) at random moments, two at a time on one store, and has a last one judge: no
-//! acknowledged write is lost, nothing forgotten comes back, rows and indexes agree.
+//! `cargo xtask crash memory|ingest [--store sqlite|postgres] [--kills N] [--seed S]`: kills processes that write, two at
+//! a time on one store (SIGKILL at random moments), and has a last one judge.
+//!
+//! `memory` writes, edits, forgets and searches memories: no acknowledged write is lost, nothing forgotten comes back,
+//! rows and indexes agree. `ingest` keeps records of all sizes and reaches milestones: nothing acknowledged is lost, no
+//! record is half visible, no milestone names what is not there, and a sweep leaves no orphan.
 //!
 //! Invariant: the moments follow from the seed; what was being done at them is the machine's.
 
@@ -31,20 +34,38 @@ const LIFE_MS: u64 = 400;
 /// Kills between two judgements.
 const ROUND: u64 = 25;
 
+/// What the processes that are killed write.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Writers {
+    Memories,
+    Records,
+}
+
+impl Writers {
+    /// The suite's name, the example that is killed, and what it writes in words.
+    fn words(self) -> [&'static str; 3] {
+        match self {
+            Self::Memories => ["memory", "memory_crash_subject", "memories"],
+            Self::Records => ["ingest", "ingest_crash_subject", "records"],
+        }
+    }
+}
+
 /// Runs the suite; true if nothing was lost and nothing drifted. The last line is an object with all counts.
-pub(super) fn run(args: &[&str], root: &Path) -> anyhow::Result<bool> {
+pub(super) fn run(writers: Writers, args: &[&str], root: &Path) -> anyhow::Result<bool> {
+    let [suite, example, what] = writers.words();
     let plan = parse(args, KILLS)?;
-    let program = super::example(root, "memory_crash_subject")?;
+    let program = super::example(root, example)?;
     let (mut stores, mut failed) = (Vec::new(), 0);
     for store in &plan.stores {
-        println!("crash: {} kills of processes that write memories, on {store}", plan.kills);
+        println!("crash: {} kills of processes that write {what}, on {store}", plan.kills);
         let object = on_store(&plan, store, &program)?;
         println!("crash: {object}");
         failed += u64::from(object["findings"] != 0 || object["kills"] != plan.kills);
         stores.push(object);
     }
     println!("{} passed, {failed} failed", stores.len() as u64 - failed);
-    println!("{}", json!({ "crash": "memory", "seed": plan.seed, "ok": failed == 0, "stores": stores }));
+    println!("{}", json!({ "crash": suite, "seed": plan.seed, "ok": failed == 0, "stores": stores }));
     Ok(failed == 0)
 }
 
