@@ -61,7 +61,8 @@ fn whose(subject: &Subject) -> &'static str {
 /// Those of the store.
 pub fn records(read: &ReadTx<'_>, tenant: &TenantId, subject: &Subject) -> Result<Vec<Doomed>, StoreError> {
     let whose = whose(subject);
-    let sql = format!("select record_id, task_id from records where tenant_id = ?1 and {whose} = ?2 order by record_id");
+    let sql =
+        format!("select record_id, task_id from records where tenant_id = ?1 and {whose} = ?2 order by record_id");
     read.query(&sql, &values![tenant, subject.as_str()], |row| Ok(Doomed { id: row.get(0)?, task: row.get(1)? }))
 }
 
