@@ -69,3 +69,10 @@ pub use schema::MIGRATIONS;
 pub use staged::StagedRecord;
 pub use tokens::{CorrectedEstimator, Estimator, TokenCounter, TokenizerFile, UsageReport, UsageReports};
 pub use workspace::{TaskWorkspace, UserWorkspace, Workspace};
+
+/// The examples of the repository's page on the workspace are compiled and run.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/workspace.md")]
+    struct Workspace;
+}

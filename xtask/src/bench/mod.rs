@@ -9,6 +9,7 @@ mod harness;
 mod machine;
 mod memory;
 mod row;
+mod workspace;
 
 use std::{
     path::{Path, PathBuf},
@@ -28,6 +29,7 @@ const BENCHES: &[(&str, &str, Bench)] = &[
     ("gateway", "release", gateway::rows),
     ("harness", machine::PROFILE, harness::rows),
     ("memory", "release", memory::rows),
+    ("workspace", "release", workspace::rows),
 ];
 
 /// The names of all benches.

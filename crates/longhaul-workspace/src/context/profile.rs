@@ -101,7 +101,7 @@ impl Profile {
             candidates: 64,
             recent: 4,
             relevance_least: 0.1,
-            follow: names(&["supports", "verifies", "derived_from", "answers", "supersedes"]),
+            follow: names(&["supports", "refutes", "verifies", "derived_from", "answers", "cites", "supersedes"]),
             links_max: 8,
             tokenizer: Tokenizer::Estimate,
             order: Order::Score,

@@ -326,7 +326,7 @@ impl<'a> Snapshot<'a> {
     }
 
     fn message_hit(&mut self, hit: &Hit) {
-        let id = hit.item.meta.get("message").and_then(|id| id.as_str()?.parse::<MessageId>().ok());
+        let id = hit.item.meta.get("at").and_then(|at| at.get("message")?.as_str()?.parse::<MessageId>().ok());
         let Some(id) = id else {
             self.dropped += 1;
             return;

@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use longhaul_core::{EventDraft, TaskScope, estimate_tokens};
+use longhaul_core::{EventDraft, SessionId, TaskScope, estimate_tokens};
 use longhaul_memory::{Grantee, Kind as MemoryKind, NewMemory, Source};
 use longhaul_store::{ReadTx, StoreError, values};
 use longhaul_workspace::{
     Ingest, Kind, NewLink, RecordRef, Relation, TaskWorkspace, TokenCounter, TokenizerFile,
     context::{ContextError, ContextPack, ContextRequest, Contexts, Found, Origin, Profiles, Reason},
     partition_of,
+    sessions::NewMessage,
 };
 
 use crate::ground::{Ground, on_postgres, owner, scope};
@@ -197,6 +198,41 @@ async fn a_task_knows_its_users_memory_and_not_that_of_other_tasks() {
     assert!(pack.notes.iter().any(|note| note == "1 things of other tasks were left out"), "{:?}", pack.notes);
     let all = task.user().build_context(&ContextRequest::new(GOAL)).await.unwrap();
     assert_eq!(all.items.len(), 3);
+}
+
+#[tokio::test]
+async fn what_was_said_is_in_the_pack_with_who_said_it() {
+    let ground = Ground::new().await;
+    let task = ground.task("1");
+    let session = task.session();
+    let said = NewMessage::user("my approval comments on the risk report: shorten it, and 修改 the table");
+    let said = session.append(said).await.unwrap();
+    session.append(NewMessage::assistant("I will revise the risk report")).await.unwrap();
+    session.append(NewMessage::user("thanks, and a good evening")).await.unwrap();
+    // In the same conversation for another task, and by somebody else.
+    let other = owner("t", "a", "2");
+    let later = ground.workspace.task(&other).session();
+    let later = later.append(NewMessage::user("the risk report of the other task")).await.unwrap();
+    let theirs = TaskScope { session: SessionId::from_body("b"), ..owner("t", "b", "1") };
+    let theirs = ground.workspace.task(&theirs).session();
+    theirs.append(NewMessage::user("approval comments of user b on the risk report")).await.unwrap();
+    let pack = task.build_context(&ContextRequest::new(GOAL)).await.unwrap();
+    check(&pack);
+    let item = pack.items.iter().find(|item| item.id == said.id.as_str()).expect("the comment is in the pack");
+    assert_eq!((item.origin, item.kind.as_str(), item.label.as_str()), (Origin::Message, "user", "user"));
+    assert!(ids(&pack).contains(&later.id.as_str()), "one conversation led to both tasks: {pack:#?}");
+    assert!(pack.items.iter().any(|item| item.label.as_str() == "agent"));
+    assert!(!serde_json::to_string(&pack).unwrap().contains("user b"));
+    // A message that is evidence comes with what it supports.
+    let decision = task.ingest(record(Kind::Decision, "decision", "The report becomes shorter.")).await.unwrap();
+    task.link(NewLink::new(&said.id, Relation::Supports, &decision.id)).await.unwrap();
+    let request = ContextRequest::new("shorter").profile("research");
+    let pack = task.build_context(&request).await.unwrap();
+    assert!(ids(&pack).contains(&said.id.as_str()), "{pack:#?}");
+    // A deleted conversation is gone from the next pack.
+    task.user().sessions().delete(&task.owner().session).await.unwrap();
+    let pack = task.build_context(&ContextRequest::new(GOAL)).await.unwrap();
+    assert!(pack.items.iter().all(|item| item.origin != Origin::Message), "{pack:#?}");
 }
 
 #[tokio::test]
