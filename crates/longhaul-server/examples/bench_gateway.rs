@@ -148,7 +148,8 @@ async fn ask(
         if begun.duration_since(started) > WARM_UP {
             took.push(u32::try_from(begun.elapsed().as_micros()).unwrap_or(u32::MAX));
         }
-        let right = answer.starts_with(b"HTTP/1.1 200 ") && answer.windows(question.id.len()).any(|part| part == question.id);
+        let right =
+            answer.starts_with(b"HTTP/1.1 200 ") && answer.windows(question.id.len()).any(|part| part == question.id);
         if !right || end != answer.len() {
             return Err(io::Error::other(format!("a wrong answer: {}", String::from_utf8_lossy(&answer))));
         }
