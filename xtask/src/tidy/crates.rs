@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("longhaul-tools", &["core"]),
     ("longhaul-agent", &["core", "store", "durable", "workspace", "memory", "model", "tools"]),
     ("longhaul-harness", &["core", "store", "durable", "workspace", "memory", "model", "tools", "agent"]),
-    ("longhaul-server", &["core", "store", "durable", "memory", "workspace"]),
+    ("longhaul-server", &["core", "store", "durable", "memory", "workspace", "operate"]),
     (
         "longhaul",
         &[

@@ -15,7 +15,7 @@ use crate::{
     change::{Answer, Done},
     input::{Command, Id, Params},
     page::{Limit, Page},
-    text::{Name, TextLine},
+    text::{Name, TextLine, Whole},
 };
 
 /// How executions are.
@@ -100,7 +100,8 @@ pub(crate) struct NewExecutionBody {
     input: serde_json::Map<String, Value>,
     /// Among the tenant's entries, higher ones go first.
     #[serde(default)]
-    priority: Option<i32>,
+    #[schema(value_type = Option<i32>, minimum = -1000, maximum = 1000)]
+    priority: Option<Whole<-1000, 1000>>,
 }
 
 /// Where an execution stands in the queue.
@@ -312,7 +313,8 @@ async fn start(State(gateway): State<Gateway>, command: Command<NewExecutionBody
         let found = tasks::get(tx, caller.scope(), &task)?;
         let tasks::Task { scope, thread, .. } = found.ok_or_else(|| Problem::missing("task", task.as_str()))?;
         let scope = TaskScope { trace: caller.trace().clone(), ..scope };
-        let how = Enqueue { priority: priority.unwrap_or_default(), ..Enqueue::default() };
+        let priority = priority.and_then(|priority| i32::try_from(priority.get()).ok()).unwrap_or_default();
+        let how = Enqueue { priority, ..Enqueue::default() };
         let queued = runtime.enqueue_in(tx, &scope, &graph, &thread, &input, how)?;
         let (entry, trace) = (queued.id().to_string(), scope.trace);
         let detail = json!({ "task": task, "graph": graph });

@@ -14,7 +14,7 @@ use crate::{
     input::{Command, Id, Params},
     keys::{Key, KeyId, NewKey, Role},
     page::{Limit, Page},
-    text::TextLine,
+    text::{TextLine, Whole},
 };
 
 /// Longest life of a key that has an end: a hundred years.
@@ -50,23 +50,7 @@ pub(crate) struct NewKeyBody {
     /// After how many seconds it ends; never if nothing is said.
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 3153600000_i64)]
     #[serde(default)]
-    expires_in_seconds: Option<Life>,
-}
-
-/// A number of seconds that makes sense.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(try_from = "i64")]
-pub(crate) struct Life(i64);
-
-impl TryFrom<i64> for Life {
-    type Error = String;
-    fn try_from(seconds: i64) -> Result<Self, String> {
-        if (1..=LIFE_SECONDS_MAX).contains(&seconds) {
-            Ok(Self(seconds))
-        } else {
-            Err(format!("write a number of seconds from 1 to {LIFE_SECONDS_MAX}"))
-        }
-    }
+    expires_in_seconds: Option<Whole<1, LIFE_SECONDS_MAX>>,
 }
 
 /// A key, without its text.
@@ -140,7 +124,7 @@ async fn create(State(gateway): State<Gateway>, command: Command<NewKeyBody>) ->
     let wish = command.wish("key.create", "")?;
     let Command { caller, body: NewKeyBody { user, role, label, expires_in_seconds }, .. } = command;
     let scope = Scope { tenant: caller.scope().tenant.clone(), user };
-    let expires_at = expires_in_seconds.map(|life| TimeMs(gateway.ambient().clock.now().0 + life.0 * 1_000));
+    let expires_at = expires_in_seconds.map(|life| TimeMs(gateway.ambient().clock.now().0 + life.get() * 1_000));
     let new = NewKey { scope, role, label: label.into(), expires_at, created_by: caller.actor() };
     let keys = gateway.keys().clone();
     let made = gateway.change(wish, move |tx| {

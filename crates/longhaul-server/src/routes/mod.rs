@@ -11,6 +11,7 @@ mod hooks;
 mod keys;
 mod me;
 mod memories;
+mod questions;
 mod queue;
 mod records;
 mod review;
@@ -56,6 +57,7 @@ fn quick() -> OpenApiRouter<Gateway> {
         .merge(tasks::routes())
         .merge(executions::routes())
         .merge(queue::routes())
+        .merge(questions::routes())
         .merge(waits::routes())
         .merge(keys::routes())
         .merge(audit::routes())

@@ -25,7 +25,7 @@ pub(crate) struct House {
     pub(crate) serving: JoinHandle<()>,
     http: reqwest::Client,
     /// Outlives the store.
-    _database: Option<Database<'static>>,
+    database: Option<Database<'static>>,
 }
 
 /// What a server answered.
@@ -68,7 +68,16 @@ impl House {
         let server = Server::bind(gateway.clone(), ServerSettings::new("127.0.0.1:0".parse().unwrap())).await.unwrap();
         let (url, shutdown) = (server.url(), CancellationToken::new());
         let serving = tokio::spawn(server.run(shutdown.clone()));
-        Self { url, gateway, store, dir, shutdown, serving, http: client(), _database: database }
+        Self { url, gateway, store, dir, shutdown, serving, http: client(), database: database }
+    }
+
+    /// Another handle of the store, as another process has one.
+    pub(crate) async fn second_store(&self) -> Store {
+        open(match &self.database {
+            Some(database) => StoreSettings::from_url(&database.url(), self.dir.path()).unwrap(),
+            None => StoreSettings::new(self.dir.path()),
+        })
+        .await
     }
 
     /// A key, as its text.

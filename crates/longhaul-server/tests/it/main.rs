@@ -1,6 +1,9 @@
 //! The gateway from outside: a real server on loopback, a real client.
 
+mod bounds;
+mod changes;
 mod coming_in;
+mod description;
 mod doors;
 mod going_out;
 mod house;
@@ -9,3 +12,5 @@ mod killing;
 mod listening;
 mod page;
 mod streams;
+mod tls;
+mod work;
