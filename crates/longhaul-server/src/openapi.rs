@@ -7,7 +7,7 @@ use utoipa::{
     openapi::{
         Content, ObjectBuilder, PathItem, Ref, RefOr, Required, ResponseBuilder, Type,
         path::{Operation, Parameter, ParameterBuilder, ParameterIn},
-        security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
+        security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
     },
 };
 
@@ -38,6 +38,10 @@ pub(crate) fn complete(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::Op
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("lh_<prefix>_<secret>").build();
     let components = api.components.get_or_insert_default();
     components.add_security_scheme("key", SecurityScheme::Http(bearer));
+    let token = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("hook_<64 digits>").build();
+    components.add_security_scheme("token", SecurityScheme::Http(token));
+    let signature = ApiKey::Header(ApiKeyValue::new("webhook-signature"));
+    components.add_security_scheme("signature", SecurityScheme::ApiKey(signature));
     for (path, item) in &mut api.paths.paths {
         for operation in [&mut item.post, &mut item.put, &mut item.patch, &mut item.delete].into_iter().flatten() {
             operation.parameters.get_or_insert_default().push(idempotency_key());
@@ -49,9 +53,13 @@ pub(crate) fn complete(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::Op
                 .content("application/problem+json", problem)
                 .build();
             operation.responses.responses.insert("default".to_owned(), RefOr::T(response));
-            if path != "/health" && path != "/v1/openapi.json" {
-                operation.security = Some(vec![SecurityRequirement::new("key", Vec::<String>::new())]);
-            }
+            let shown = match path.as_str() {
+                "/health" | "/v1/openapi.json" => continue,
+                "/v1/hooks/answer" => "token",
+                path if path.starts_with("/v1/hooks/") => "signature",
+                _ => "key",
+            };
+            operation.security = Some(vec![SecurityRequirement::new(shown, Vec::<String>::new())]);
         }
     }
     api

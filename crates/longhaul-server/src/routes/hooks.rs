@@ -64,7 +64,9 @@ async fn come_in(
 ) -> Result<Json<Taken>, Problem> {
     let doors = gateway.doors();
     let Some((endpoint, counts)) = doors.endpoint(gateway.store(), &endpoint).await? else {
-        return Err(Problem::missing("endpoint", &endpoint));
+        // Like any other stranger's request: who sends here has shown nothing.
+        let detail = "there is no such endpoint: check the address, and whether it was removed";
+        return Err(Problem::new(StatusCode::UNAUTHORIZED, "untrusted", detail));
     };
     let (parts, body) = request.into_parts();
     let refuse = |untrusted: Untrusted| {

@@ -15,7 +15,7 @@ use axum::{
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use futures::StreamExt;
 use longhaul_core::{Digest, RecordId, TaskId, TimeMs};
-use longhaul_workspace::{Content, Ingest, Kind, Record, StagedRecord};
+use longhaul_workspace::{Content, Ingest, Kind, Record, StagedRecord, WorkspaceError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio_util::io::{ReaderStream, StreamReader};
@@ -401,9 +401,9 @@ fn bounded(body: Body, bytes_max: u64) -> impl futures::Stream<Item = io::Result
     })
 }
 
-fn unread(error: longhaul_workspace::WorkspaceError, bytes_max: u64) -> Problem {
-    let longhaul_workspace::WorkspaceError::Unread(source) = &error else { return error.into() };
-    match source.downcast_ref::<io::Error>().map(io::Error::kind) {
+fn unread(error: WorkspaceError, bytes_max: u64) -> Problem {
+    let WorkspaceError::Unread(source) = &error else { return error.into() };
+    match kind_of(&**source) {
         Some(io::ErrorKind::FileTooLarge) => too_large(bytes_max),
         Some(io::ErrorKind::TimedOut) => {
             let detail = "the body took too long to arrive: send it again; nothing was kept";
@@ -411,6 +411,18 @@ fn unread(error: longhaul_workspace::WorkspaceError, bytes_max: u64) -> Problem 
         }
         Some(_) | None => error.into(),
     }
+}
+
+/// What went wrong with reading, wherever it stands in the chain.
+fn kind_of(error: &(dyn std::error::Error + 'static)) -> Option<io::ErrorKind> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<io::Error>() {
+            return Some(found.kind());
+        }
+        next = error.source();
+    }
+    None
 }
 
 fn too_large(bytes_max: u64) -> Problem {

@@ -145,7 +145,7 @@ async fn what_is_not_signed_as_it_should_be_changes_nothing_and_is_counted() {
     let unknown = Sender { path: "/v1/hooks/ep_unknown".to_owned(), secret: sender.secret.clone(), house: &house };
     for _ in 0..200 {
         let answer = unknown.send("m1", &message).await;
-        assert_eq!((answer.status.as_u16(), answer.code()), (404, "not_found"));
+        assert_eq!((answer.status.as_u16(), answer.code()), (401, "untrusted"));
     }
     // A key is no signature, and a body that is too large is not read.
     let keyed = send(house.request(Method::POST, &sender.path).bearer_auth(&key).body("{}")).await;
@@ -190,7 +190,7 @@ async fn a_secret_is_replaced_without_losing_a_message() {
     assert_eq!(newest.send("m1", &json!({})).await.status, 503);
     let gone = send(house.request(Method::DELETE, &format!("/v1/webhooks/endpoints/{id}")).bearer_auth(&key)).await;
     assert_eq!(gone.status, 200);
-    assert_eq!(newest.send("m1", &json!({})).await.status, 404);
+    assert_eq!(newest.send("m1", &json!({})).await.status, 401);
 }
 
 #[tokio::test]
