@@ -8,6 +8,7 @@ mod bad_model;
 mod bad_project;
 mod bad_store;
 mod doctor;
+mod evaluating;
 mod executions;
 mod explaining;
 mod folders;
