@@ -116,7 +116,9 @@ fn record(global: &Global, command: &Record) -> anyhow::Result<Exit> {
     let style = global.style();
     print_line(&format!("{} {}", style.glyph(Glyph::Pass), path.display()))?;
     let supersteps = case.root().last_superstep();
-    let extent = [count(supersteps, "superstep"), count(steps as u64, "step"), count(case.events.len() as u64, "event")].join(", ");
+    let extent =
+        [count(supersteps, "superstep"), count(steps as u64, "step"), count(case.events.len() as u64, "event")]
+            .join(", ");
     print_line(&below(style, None, &format!("{}: {extent}, {}", case.name, case.root().end.status)))?;
     if case.redacted > 0 {
         print_line(&below(style, None, &format!("{} replaced", count(case.redacted, "value"))))?;

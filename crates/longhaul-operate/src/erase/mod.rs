@@ -78,7 +78,11 @@ impl Operator {
         let has = Has { memory: has("memory"), workspace: has("workspace") };
         let found = self.found(subject, has).await?;
         if !found.unfinished.is_empty() {
-            return Err(OperateError::Unfinished { subject: subject.to_string(), unfinished: found.unfinished, flags: self.flags.clone() });
+            return Err(OperateError::Unfinished {
+                subject: subject.to_string(),
+                unfinished: found.unfinished,
+                flags: self.flags.clone(),
+            });
         }
         let digest = erasing::asked_digest(subject);
         let mut receipt =
@@ -93,7 +97,8 @@ impl Operator {
         }
         for batch in found.executions.chunks(BATCH) {
             let batch = batch.to_vec();
-            self.step(&mut receipt, move |tx, scope, receipt| erase_executions(tx, scope, &batch, has, receipt)).await?;
+            self.step(&mut receipt, move |tx, scope, receipt| erase_executions(tx, scope, &batch, has, receipt))
+                .await?;
         }
         for batch in found.records.chunks(BATCH) {
             let batch = batch.to_vec();
@@ -215,7 +220,8 @@ impl Operator {
         let erased = match self.store.erase_blobs(&self.scope.tenant, &receipt.id).await {
             Ok(erased) => erased,
             Err(StoreError::Bucket { place, problem }) => {
-                let what = format!("contents in {place}, which cannot be used ({problem}): erase again once it answers");
+                let what =
+                    format!("contents in {place}, which cannot be used ({problem}): erase again once it answers");
                 return Err(OperateError::ErasureStopped { what });
             }
             Err(error) => return Err(error.into()),
@@ -242,7 +248,9 @@ impl Operator {
         match self.store.compact(&[]).await {
             Ok(done) if done.is_complete => {}
             Ok(_) | Err(StoreError::Locked { .. }) => {
-                receipt.pending.push(format!("free pages and the log of the database, which others keep open: {advice}"));
+                receipt
+                    .pending
+                    .push(format!("free pages and the log of the database, which others keep open: {advice}"));
             }
             Err(error) => return Err(error.into()),
         }
