@@ -165,4 +165,7 @@ mod pages {
 
     #[doc = include_str!("../../../docs/observing.md")]
     struct Observing;
+
+    #[doc = include_str!("../../../docs/evaluation.md")]
+    struct Evaluation;
 }

@@ -10,6 +10,7 @@ mod bad_store;
 mod context;
 mod doctor;
 mod documented;
+mod evaluating;
 mod executions;
 mod explaining;
 mod folders;

@@ -143,14 +143,20 @@ impl Shop {
     }
 }
 
-fn approval() -> Graph<Order> {
+pub(crate) fn approval() -> Graph<Order> {
+    approval_of(None)
+}
+
+/// The same, with something else to be shown to whoever approves.
+pub(crate) fn approval_of(shown: Option<&'static str>) -> Graph<Order> {
     GraphBuilder::<Order>::new("post", 1)
         .node("draft", |ctx, _| async move {
             let draft = ctx.step("write", Effect::Pure, async { Ok("ten things".to_owned()) }).await?;
             Ok(OrderUpdate::new().notes([draft]))
         })
-        .node("ask", |ctx, state| async move {
-            let wait = Wait::approval("publish this post?").payload(json!({ "draft": state.notes[0] }));
+        .node("ask", move |ctx, state| async move {
+            let draft = shown.unwrap_or(&state.notes[0]);
+            let wait = Wait::approval("publish this post?").payload(json!({ "draft": draft }));
             let answer: Answer<bool> = ctx.pause_for(wait.schema(json!({ "type": "boolean" }))).await?;
             let Answer::Given { value, actor, .. } = answer else { panic!("{answer:?}") };
             Ok(OrderUpdate::new().notes([format!("{actor} said {value}")]))

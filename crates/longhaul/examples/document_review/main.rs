@@ -359,7 +359,7 @@ impl Session {
     async fn open(dir: &Path) -> anyhow::Result<Self> {
         let scope = TaskScope {
             session: "sess_contracts".parse()?,
-            task: "task_supply_agreement".parse()?,
+            task: "task_supply-agreement".parse()?,
             trace: "trace_review".parse()?,
             ..TaskScope::single_user()
         };

@@ -57,7 +57,7 @@ async fn killed_and_approved_by_another_process_it_ends_with_one_report() {
     }
     let started = run(PROCESS, &["start", at], None);
     assert!(started.success, "{}", started.out);
-    for part in ["waits: approve the draft report?", r#""risk_level":"high""#, "longhaul where task_supply_agreement"] {
+    for part in ["waits: approve the draft report?", r#""risk_level":"high""#, "longhaul where task_supply-agreement"] {
         assert!(started.out.contains(part), "{part} is missing:\n{}", started.out);
     }
     // Asked again, it waits for the same answer.

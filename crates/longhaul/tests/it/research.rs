@@ -1,6 +1,7 @@
 //! Research: one question a session, each verified against the store, and a memo whose every citation resolves.
 
 use longhaul_core::{Ambient, TaskScope};
+use longhaul_durable::{Runtime, replay::Redaction};
 use longhaul_memory::Memory;
 use longhaul_store::{Store, StoreSettings};
 use longhaul_workspace::Workspace;
@@ -51,6 +52,7 @@ async fn each_session_verifies_one_question_and_the_memo_cites_what_holds() {
     let store =
         Store::open(StoreSettings::new(dir.path().join("store")), Ambient::system(), &migrations).await.unwrap();
     let scope = TaskScope { task: "task_northbank".parse().unwrap(), ..TaskScope::single_user() };
+    let runtime = Runtime::new(store.clone(), Ambient::system());
     let task = Workspace::new(store.clone(), Memory::new(store, None)).task(&scope);
     let sentences: Vec<&str> = memo.lines().filter_map(|line| line.strip_prefix("- ")).collect();
     assert_eq!(sentences.len(), 4);
@@ -66,4 +68,10 @@ async fn each_session_verifies_one_question_and_the_memo_cites_what_holds() {
         let problem = example::verifier::problem(&task, &wrong).await.unwrap().unwrap();
         assert!(problem.contains(why), "{wrong}: {problem}");
     }
+
+    // Six sessions and a kill are one case.
+    let execution = runtime.find(&scope.scope, &"northbank".parse().unwrap()).await.unwrap().unwrap();
+    let case = runtime.record_case(&scope.scope, &execution.id, &Redaction::none()).await.unwrap();
+    let replayed = example::replayer().replay(&case).await.unwrap();
+    assert_eq!((replayed.difference.as_ref(), replayed.passes()), (None, true), "{replayed:#?}");
 }
