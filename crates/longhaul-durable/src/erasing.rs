@@ -93,11 +93,7 @@ pub fn executions(read: &ReadTx<'_>, tenant: &TenantId, subject: &Subject) -> Re
 ///
 /// # Errors
 /// Those of the store.
-pub fn erase_executions(
-    tx: &mut Tx<'_>,
-    tenant: &TenantId,
-    executions: &[ExecutionId],
-) -> Result<Erased, StoreError> {
+pub fn erase_executions(tx: &mut Tx<'_>, tenant: &TenantId, executions: &[ExecutionId]) -> Result<Erased, StoreError> {
     let mut erased = Erased::default();
     for execution in executions {
         let sql = format!("SELECT 1 FROM executions WHERE tenant_id = ?1 AND execution_id = ?2 AND {ENDED}");
@@ -117,7 +113,8 @@ pub fn erase_executions(
 /// # Errors
 /// Those of the store.
 pub fn erase_rest(tx: &mut Tx<'_>, tenant: &TenantId, subject: &Subject) -> Result<Erased, StoreError> {
-    let mut erased = Erased { cached: tx.execute("DELETE FROM cache WHERE tenant_id = ?1", &values![tenant])?, ..Erased::default() };
+    let mut erased =
+        Erased { cached: tx.execute("DELETE FROM cache WHERE tenant_id = ?1", &values![tenant])?, ..Erased::default() };
     let Some(column) = subject.column() else { return Ok(erased) };
     let params = values![tenant, subject.as_str()];
     let sql = format!("DELETE FROM queue WHERE tenant_id = ?1 AND {column} = ?2 AND status = 'done'");
