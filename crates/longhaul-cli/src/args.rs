@@ -42,6 +42,7 @@ Executions of graphs, of this or any other program:
   longhaul records TASK                           what was kept; longhaul show REF prints one
   longhaul backup DIR                             a copy of everything, while work goes on
   longhaul store verify                           is everything whole?
+  longhaul erase --subject X                      whatever is left of a user, a task, a session, with a receipt
 
 Long-term memory, of agents and of yours:
   longhaul memory add \"Ada prefers tea\"          remember; it is found at once

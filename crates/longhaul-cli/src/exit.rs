@@ -3,8 +3,11 @@
 use std::{fmt, process::ExitCode};
 
 use longhaul::{
-    ErrorKind, EvalError, LonghaulError, MemoriesError, OperateError, ServingError, knowledge::KnowledgeError,
-    memory::MemoryError, settings::SettingsError, tools::mcp::McpError,
+    ErrorKind, EvalError, LonghaulError, MemoriesError, OperateError, ServingError,
+    knowledge::KnowledgeError,
+    memory::MemoryError,
+    settings::SettingsError,
+    tools::mcp::McpError,
     workspace::{review::ReviewError, sessions::SessionError},
 };
 

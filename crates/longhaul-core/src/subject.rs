@@ -110,7 +110,9 @@ mod tests {
 
     #[test]
     fn ids_are_ids_and_everything_else_is_a_name() {
-        for (text, word) in [("user_ada", "user"), ("task_1", "task"), ("sess_1", "session"), ("customer:42", "subject")] {
+        for (text, word) in
+            [("user_ada", "user"), ("task_1", "task"), ("sess_1", "session"), ("customer:42", "subject")]
+        {
             let subject: Subject = text.parse().expect(text);
             assert_eq!((subject.word(), subject.to_string().as_str()), (word, text));
         }

@@ -55,8 +55,18 @@ pub const MIGRATIONS: Migrations = Migrations {
         primary key (tenant_id, task_id, number)
     );",
         ENDS,
+        ERASING,
     ],
 };
+
+/// How the rows of a task go when it, its session or its user is erased; see the store's `erasing`.
+const ERASING: &str = "insert into erase_queries (component, subject, statement)
+    select 'harness', s.subject, 'delete from ' || t.name || ' where tenant_id = ?1 and task_id in (
+        select task_id from tasks where tenant_id = ?1 and ' || s.subject_column || ' = ?2)'
+    from (select 'features' as name union select 'feature_standing' union select 'verdicts'
+            union select 'work_sessions') t
+        cross join (select 'user' as subject, 'user_id' as subject_column union select 'session', 'session_id'
+            union select 'task', 'task_id') s";
 
 /// How to see that a verdict exists; see the store's register of ids.
 const ENDS: &str = "create index verdicts_by_id on verdicts (tenant_id, verdict_id);

@@ -135,7 +135,7 @@ pub enum OperateError {
     },
     /// What is to be erased is still needed by what has not ended.
     #[error(
-        "{subject} has {} that have not ended; end them, then erase again:{}",
+        "{subject} has {} not ended yet; end what is listed, then erase again:{}",
         count(.unfinished.len()),
         .unfinished.iter().map(|open| format!("\n  longhaul cancel {}{}   ({}, on {})", open.id, .flags, open.status, open.thread)).collect::<String>()
     )]

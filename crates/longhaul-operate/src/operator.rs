@@ -81,6 +81,12 @@ impl Operator {
         Self { store, runtime, scope, actor, shown: "this store".to_owned(), flags: String::new() }
     }
 
+    /// The store that is looked at.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// The store as it is named to people, without a password.
     #[must_use]
     pub fn shown(&self) -> &str {

@@ -149,12 +149,7 @@ pub fn list(read: &ReadTx<'_>, tenant: &TenantId, limit: u32) -> Result<Vec<Eras
 ///
 /// # Errors
 /// Those of the database.
-pub fn doom(
-    tx: &mut Tx<'_>,
-    tenant: &TenantId,
-    erasure: &str,
-    blobs: &[(Digest, TimeMs)],
-) -> Result<(), StoreError> {
+pub fn doom(tx: &mut Tx<'_>, tenant: &TenantId, erasure: &str, blobs: &[(Digest, TimeMs)]) -> Result<(), StoreError> {
     for (digest, referred_at) in blobs {
         tx.execute(
             "INSERT INTO erasure_blobs (tenant_id, erasure_id, digest, referred_at) VALUES (?1, ?2, ?3, ?4)
@@ -211,12 +206,7 @@ pub fn erase_identity(tx: &mut Tx<'_>, tenant: &TenantId, subject: &Subject) -> 
 ///
 /// # Errors
 /// Those of the database.
-pub fn erase_events_naming(
-    tx: &mut Tx<'_>,
-    tenant: &TenantId,
-    task: &str,
-    id: &str,
-) -> Result<u64, StoreError> {
+pub fn erase_events_naming(tx: &mut Tx<'_>, tenant: &TenantId, task: &str, id: &str) -> Result<u64, StoreError> {
     let sql = "DELETE FROM events WHERE tenant_id = ?1 AND task_id = ?2 AND data LIKE '%' || ?3 || '%'";
     tx.execute(sql, &values![tenant, task, id])
 }

@@ -206,7 +206,9 @@ pub enum StoreError {
     #[error(transparent)]
     BucketSetting(#[from] crate::s3::S3Error),
     /// The bucket does not answer, or refuses.
-    #[error("{place} cannot be used ({problem}): check its name, its keys and that it answers, then repeat the command")]
+    #[error(
+        "{place} cannot be used ({problem}): check its name, its keys and that it answers, then repeat the command"
+    )]
     Bucket {
         /// The bucket, without credentials.
         place: String,

@@ -4,7 +4,7 @@
 //! It owns which rows those are; the index of records is memory's, and erased there first. Invariants: a content goes
 //! with the last record of the tenant that has it; no link is left with an end that was erased here.
 
-use longhaul_core::{Digest, RecordId, Subject, TaskId, TenantId, TimeMs};
+use longhaul_core::{Digest, RecordId, SessionId, Subject, TaskId, TenantId, TimeMs, UserId};
 use longhaul_store::{ReadTx, StoreError, Tx, Value, erasing, values};
 
 /// What was erased.
@@ -22,6 +22,8 @@ pub struct Erased {
     pub messages: u64,
     /// Windows, memos and summaries of conversations.
     pub sessions: u64,
+    /// Proposals for shared knowledge that did not become part of it.
+    pub proposals: u64,
     /// Events that named a record.
     pub events: u64,
     /// Blobs that nobody in the workspace refers to any more, each with the time of the newest record that did.
@@ -37,6 +39,7 @@ impl Erased {
         self.milestones += other.milestones;
         self.messages += other.messages;
         self.sessions += other.sessions;
+        self.proposals += other.proposals;
         self.events += other.events;
         self.blobs.extend(other.blobs);
     }
@@ -130,6 +133,16 @@ pub fn erase_links(tx: &mut Tx<'_>, tenant: &TenantId, id: &str) -> Result<u64, 
     Ok(links)
 }
 
+/// Whose conversations a session has.
+///
+/// # Errors
+/// Those of the store.
+pub fn speakers(read: &ReadTx<'_>, tenant: &TenantId, session: &SessionId) -> Result<Vec<UserId>, StoreError> {
+    let sql = "select user_id from messages where tenant_id = ?1 and session_id = ?2
+               union select user_id from sessions where tenant_id = ?1 and session_id = ?2 order by 1";
+    read.query(sql, &values![tenant, session], |row| row.get(0))
+}
+
 /// Erases what else there is of the subject: milestones, messages, the state of conversations, links. Where single
 /// messages of a conversation go, its summary goes too: nobody can tell which words of it came from them.
 ///
@@ -153,6 +166,12 @@ pub fn erase_rest(tx: &mut Tx<'_>, tenant: &TenantId, subject: &Subject) -> Resu
     erased.sessions = erase_session_states(tx, subject, &params)?;
     let sql = format!("delete from messages where tenant_id = ?1 and {column} = ?2");
     erased.messages = tx.execute(&sql, &params)?;
+    let sql = format!(
+        "delete from shared_proposals where tenant_id = ?1 and {column} = ?2 and not exists (
+             select 1 from shared_versions v
+             where v.tenant_id = ?1 and v.proposal_id = shared_proposals.proposal_id)"
+    );
+    erased.proposals = tx.execute(&sql, &params)?;
     if let Subject::User(_) | Subject::Task(_) = subject {
         let sql = format!("delete from links where tenant_id = ?1 and {column} = ?2");
         erased.links += tx.execute(&sql, &params)?;
@@ -166,8 +185,13 @@ fn erase_session_states(tx: &mut Tx<'_>, subject: &Subject, params: &[Value]) ->
         Subject::User(_) => "delete from session_states where tenant_id = ?1 and user_id = ?2",
         Subject::Session(_) => "delete from session_states where tenant_id = ?1 and session_id = ?2",
         Subject::Task(_) => {
-            "update session_states set summary = '' where tenant_id = ?1 and summary <> '' and session_id in (
-                 select session_id from messages where tenant_id = ?1 and task_id = ?2)"
+            // A conversation of this task goes whole; of another one nobody can tell which words came from here.
+            let sql = "update session_states set summary = null, title = '' where tenant_id = ?1 and session_id in (
+                 select session_id from messages where tenant_id = ?1 and task_id = ?2)";
+            tx.execute(sql, params)?;
+            "delete from session_states where tenant_id = ?1 and task_id = ?2 and not exists (
+                 select 1 from messages m where m.tenant_id = ?1 and m.session_id = session_states.session_id
+                     and m.task_id <> ?2)"
         }
         Subject::Named(_) => return Ok(0),
     };

@@ -34,8 +34,8 @@ pub use connect::DEMO_CASSETTE;
 pub use error::LonghaulError;
 pub use home::{Longhaul, Program};
 pub use longhaul_core::{
-    Ambient, Digest, Event, ExecutionId, FeatureId, MemoryId, RecordId, Scope, SessionId, TaskId, TaskScope, TenantId,
-    ThreadId, TimeMs, TraceId, UserId, Visibility,
+    Ambient, Digest, Event, ExecutionId, FeatureId, MemoryId, RecordId, Scope, SessionId, Subject, TaskId, TaskScope,
+    TenantId, ThreadId, TimeMs, TraceId, UserId, Visibility,
 };
 pub use longhaul_durable as durable;
 pub use longhaul_durable::{

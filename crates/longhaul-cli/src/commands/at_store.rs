@@ -40,6 +40,11 @@ impl StoreFlags {
         Ok(Operator::open(place).await?)
     }
 
+    /// The tenant whose rows are meant.
+    pub(super) fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
     /// Said when nothing is found: others may have something.
     pub(super) async fn others(&self, store: &Operator) -> anyhow::Result<Vec<String>> {
         let owners = store.owners().await?;

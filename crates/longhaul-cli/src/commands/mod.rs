@@ -7,6 +7,7 @@ mod context;
 mod conversations;
 mod demo;
 mod doctor;
+mod erase;
 mod eval;
 mod executions;
 mod explain;
@@ -72,6 +73,7 @@ pub(crate) enum Command {
     Keys(keys::KeysArgs),
     Backup(keep::BackupArgs),
     Store(keep::StoreArgs),
+    Erase(erase::Erase),
     Demo(demo::Demo),
     Doctor(doctor::Doctor),
     Setup(setup::Setup),
@@ -114,6 +116,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Keys(command) => keys::run(&global, &command),
         Command::Backup(command) => keep::backup(&global, &command),
         Command::Store(command) => keep::store(&global, &command),
+        Command::Erase(command) => erase::run(&global, &command),
         Command::Demo(command) => demo::run(&global, &command),
         Command::Doctor(command) => doctor::run(&global, &command),
         Command::Setup(command) => setup::run(&global, &command),

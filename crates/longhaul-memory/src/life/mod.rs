@@ -46,11 +46,11 @@ pub use forgetting::{Compacted, Forget};
 pub use listing::TierStats;
 pub use moving::{Moved, TierJudge};
 pub use objects::Limits as ColdLimits;
-pub use traces::{Trace, traces};
 pub use place::{ColdPlace, Credential, S3Place};
 pub use receipt::{Erased, Receipt};
 pub use rules::{KindRule, TierRules};
 pub(crate) use segment::ColdRow;
+pub use traces::{Trace, traces};
 pub use usage::UseCount;
 pub use warming::Tended;
 

@@ -36,7 +36,10 @@ impl ColdPlace {
         match scheme {
             "s3" => Ok(Self::S3(Box::new(S3Place::parse(text, variable)?))),
             "file" => Ok(Self::Folder(PathBuf::from(rest))),
-            _ => Err(ColdError::Setting { what: "the cold place", problem: "is neither a folder nor s3://bucket/prefix" }),
+            _ => Err(ColdError::Setting {
+                what: "the cold place",
+                problem: "is neither a folder nor s3://bucket/prefix",
+            }),
         }
     }
 }

@@ -47,8 +47,7 @@ pub fn traces(
     look(read, "memory_cold", cold, &params, &mut found)?;
     for threads in threads.chunks(THREADS_AT_ONCE) {
         let names: Vec<String> = (2..threads.len() + 2).map(|n| format!("?{n}")).collect();
-        let params: Vec<Value> =
-            std::iter::once(Value::from(tenant)).chain(threads.iter().map(Value::from)).collect();
+        let params: Vec<Value> = std::iter::once(Value::from(tenant)).chain(threads.iter().map(Value::from)).collect();
         for table in ["memories", "memory_cold"] {
             look(read, table, &format!("m.thread IN ({})", names.join(", ")), &params, &mut found)?;
         }

@@ -233,6 +233,24 @@ impl UserMemory {
         self.memory.shared.store.write(fade).await
     }
 
+    /// As [`UserMemory::conversation_deleted`], and what fades is erased from every version, so that no roll-back brings
+    /// it back. Tells how many entries that were.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn conversation_erased(&self, scope: &Scope, thread: &str) -> Result<u64, MemoryError> {
+        let (handle, scope, thread) = (self.clone(), scope.clone(), thread.to_owned());
+        let erase = move |tx: &mut Tx<'_>| {
+            let faded = handle.conversation_deleted_in(tx, &scope, &thread)?;
+            let by = By { actor: Actor::System, thread: None, why: "its conversation was erased".to_owned() };
+            for entry in &faded {
+                handle.erase_in(tx, &scope, entry.id, &by)?;
+            }
+            Ok::<_, MemoryError>(faded.len() as u64)
+        };
+        self.memory.shared.store.write(erase).await
+    }
+
     /// As [`UserMemory::conversation_deleted`], in the transaction that deletes the conversation.
     ///
     /// # Errors

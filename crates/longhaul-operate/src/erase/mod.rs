@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_core::{Scope, Subject, TaskId, UserId};
 use longhaul_durable::erasing::{self as executions, Unfinished};
-use longhaul_memory::{Forget, Memory, MemoryError, Trace, traces};
+use longhaul_memory::{Forget, Memory, MemoryError, Trace, traces, user::UserMemory};
 use longhaul_store::{ReadTx, StoreError, Tx, erasing};
 use longhaul_workspace::{
     erasing::{self as workspace, Doomed},
@@ -37,6 +37,8 @@ struct Found {
     memories: Vec<Trace>,
     executions: Vec<longhaul_core::ExecutionId>,
     records: Vec<Doomed>,
+    /// Whose memory learned from the session that is to be erased.
+    speakers: Vec<UserId>,
     unfinished: Vec<Unfinished>,
 }
 
@@ -93,6 +95,7 @@ impl Operator {
         }
         let mut receipt = self.begun(subject, receipt).await?;
         if has.memory {
+            self.erase_user_memory(memory, subject, &found.speakers, &mut receipt).await?;
             self.erase_memories(memory, found.memories, &mut receipt).await?;
         }
         for batch in found.executions.chunks(BATCH) {
@@ -191,6 +194,29 @@ impl Operator {
         Ok(())
     }
 
+    /// What is known of a user because of this subject; memory looks after its versions.
+    async fn erase_user_memory(
+        &self,
+        memory: &Memory,
+        subject: &Subject,
+        speakers: &[UserId],
+        receipt: &mut ErasureReceipt,
+    ) -> Result<(), OperateError> {
+        let tenant = &self.scope.tenant;
+        if let Subject::User(user) = subject {
+            let scope = Scope { tenant: tenant.clone(), user: user.clone() };
+            let part = memory.erase(&scope, &Forget::User(user.clone()), false).await.map_err(of_memory)?;
+            return self.step(receipt, move |_, _, receipt| Ok(take_over(receipt, part))).await;
+        }
+        for user in speakers {
+            let scope = Scope { tenant: tenant.clone(), user: user.clone() };
+            let learned = UserMemory::new(memory.clone());
+            let entries = learned.conversation_erased(&scope, subject.as_str()).await.map_err(of_memory)?;
+            self.step(receipt, move |_, _, receipt| Ok(receipt.count("entries of user memory", entries))).await?;
+        }
+        Ok(())
+    }
+
     /// On behalf of whoever owns each namespace: the tenant has decided.
     async fn erase_memories(
         &self,
@@ -206,11 +232,7 @@ impl Operator {
             let scope = Scope { tenant: self.scope.tenant.clone(), user };
             for ids in ids.chunks(MEMORIES_AT_ONCE) {
                 let part = memory.erase(&scope, &Forget::Ids(ids.to_vec()), false).await.map_err(of_memory)?;
-                self.step(receipt, move |_, _, receipt| {
-                    take_over(receipt, part);
-                    Ok(())
-                })
-                .await?;
+                self.step(receipt, move |_, _, receipt| Ok(take_over(receipt, part))).await?;
             }
         }
         Ok(())
@@ -235,11 +257,7 @@ impl Operator {
         if erased.shared > 0 {
             receipt.not_covered.push(format!("{} contents that other records of the tenant have, too", erased.shared));
         }
-        self.step(receipt, move |_, _, receipt| {
-            receipt.count("blobs", erased.removed);
-            Ok(())
-        })
-        .await
+        self.step(receipt, move |_, _, receipt| Ok(receipt.count("blobs", erased.removed))).await
     }
 
     /// Without it the bytes of deleted rows would stay in the files until something overwrites them.
@@ -305,6 +323,9 @@ fn look(read: &ReadTx<'_>, scope: &Scope, subject: &Subject, has: Has) -> Result
     };
     if has.workspace {
         found.records = workspace::records(read, tenant, subject)?;
+        if let Subject::Session(session) = subject {
+            found.speakers = workspace::speakers(read, tenant, session)?;
+        }
     }
     if subject.column().is_none() {
         // What goes on with such a record would not find it.
@@ -398,6 +419,7 @@ fn count_workspace(receipt: &mut ErasureReceipt, erased: &workspace::Erased) {
         ("milestones", erased.milestones),
         ("messages", erased.messages),
         ("states of conversations", erased.sessions),
+        ("proposals for shared knowledge", erased.proposals),
         ("events", erased.events),
     ] {
         receipt.count(what, many);

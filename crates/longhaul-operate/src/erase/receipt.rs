@@ -77,6 +77,7 @@ pub(super) fn not_covered(is_named: bool, is_postgres: bool, has_bucket: bool) -
         "backups and copies of this store, wherever they were made: erase there too, or delete them".to_owned(),
         "folders of projects and their snapshots below `work/` in the home".to_owned(),
         "documents of knowledge bases: `longhaul knowledge remove`".to_owned(),
+        "shared knowledge that was approved, which is the tenant's: `longhaul review` takes it back".to_owned(),
         "what was sent to models and other services, and logs of programs".to_owned(),
     ];
     if is_named {

@@ -33,6 +33,21 @@ impl Ground {
         [dir, self.database.as_ref().map(Database::url).unwrap_or_default()]
     }
 
+    /// The folders that hold its files: its own, and the one in which the server keeps the database, brought up to what
+    /// was written.
+    pub(crate) fn files(&self) -> Vec<std::path::PathBuf> {
+        let mut dirs = vec![self.dir.path().to_owned()];
+        if let Some(database) = &self.database {
+            database.psql("CHECKPOINT").unwrap();
+            let dir = database.psql(
+                "SELECT current_setting('data_directory') || '/base/' || oid FROM pg_database
+                 WHERE datname = current_database()",
+            );
+            dirs = vec![dir.unwrap().trim().into()];
+        }
+        dirs
+    }
+
     /// Changes rows behind everybody's back.
     pub(crate) async fn meddle(&self, sql: &'static str) {
         let store = self.store().await;

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod chains;
+mod erasing;
 mod ground;
 mod questions;
 mod resume;

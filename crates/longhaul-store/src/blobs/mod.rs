@@ -383,7 +383,8 @@ impl Blobs {
                 }
             }
             Shelf::Memory(shelf) => {
-                is_gone = shelf.remove(tenant, digest, before) || shelf.stored(tenant, digest, PathBuf::new()).is_none();
+                is_gone =
+                    shelf.remove(tenant, digest, before) || shelf.stored(tenant, digest, PathBuf::new()).is_none();
             }
             Shelf::Rows(store) => {
                 let (store, tenant, digest) = (self.open_store(store)?, tenant.clone(), *digest);

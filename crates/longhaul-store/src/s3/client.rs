@@ -64,7 +64,8 @@ pub fn open(s3: &S3Place, limits: S3Limits) -> Result<Arc<dyn ObjectStore>, S3Er
     if let Some(endpoint) = &s3.endpoint {
         builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
     }
-    let failed = |_| wrong("the bucket", "cannot be used with these settings: check its name, its region and its endpoint");
+    let failed =
+        |_| wrong("the bucket", "cannot be used with these settings: check its name, its region and its endpoint");
     Ok(Arc::new(builder.build().map_err(failed)?))
 }
 

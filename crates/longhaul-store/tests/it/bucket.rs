@@ -15,7 +15,7 @@ use longhaul_store::{
 
 use crate::{
     s3_server::{BUCKET, S3Server, place},
-    support::{NOTES, Broken, kept_note, noise, open, pictures, text},
+    support::{Broken, NOTES, kept_note, noise, open, pictures, text},
 };
 
 async fn open_with(dir: &Path, place: S3Place) -> Result<Store, StoreError> {
@@ -179,7 +179,9 @@ async fn what_is_wrong_with_a_bucket_is_said() {
     let error = Store::open(in_memory, Ambient::system(), &[]).await.unwrap_err();
     assert!(error.to_string().contains("store in memory"), "{error}");
     let spelled = |text: &str| S3Place::parse(text, |name| (name != "AWS_ACCESS_KEY_ID").then(|| "x".to_owned()));
-    for (text, word) in [("blobs", "s3://bucket/prefix"), ("s3://a:b@c", "AWS_SECRET"), ("s3://abc", "AWS_ACCESS_KEY_ID")] {
+    for (text, word) in
+        [("blobs", "s3://bucket/prefix"), ("s3://a:b@c", "AWS_SECRET"), ("s3://abc", "AWS_ACCESS_KEY_ID")]
+    {
         let error = spelled(text).unwrap_err().to_string();
         assert!(error.contains(word), "{error}");
     }

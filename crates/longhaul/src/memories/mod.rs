@@ -34,6 +34,7 @@ pub use forgetting::{Forgetting, receipt_lines};
 pub use migrating::{MigrateTo, Migration};
 pub use packing::Packing;
 pub use remembering::{Correcting, Remembering};
+pub use wiring::memory_over;
 
 use crate::{
     settings::{ContextSettings, MemorySettings, Settings},

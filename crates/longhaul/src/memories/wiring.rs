@@ -4,7 +4,14 @@ use longhaul_memory::{
     ColdLimits, ColdPlace, HalfLives, Memory, MemoryError, RankSettings, TierRules, user::ReviewPolicy,
 };
 
-use crate::settings::{MemorySettings, Review};
+use longhaul_store::Store;
+
+use super::MemoriesError;
+use crate::{
+    embedding,
+    settings::{MemorySettings, Review, Settings},
+    vectors,
+};
 
 /// Applies the settings to a memory that was just opened.
 ///
@@ -19,6 +26,20 @@ pub(crate) fn configure(memory: &Memory, settings: &MemorySettings) -> Result<()
     let days = |days: Option<u32>| days.map(|days| days as f32);
     let half_lives = settings.half_life_days.iter().map(|(kind, lives)| (*kind, days(*lives)));
     memory.rank_by(RankSettings { half_lives: HalfLives(half_lives.collect()), ..RankSettings::default() })
+}
+
+/// The memory of a store that is open, as the settings want it, for erasing: cold place and server are known, and no
+/// model is loaded.
+///
+/// # Errors
+/// A cold place or a server that cannot be understood.
+pub fn memory_over(store: &Store, settings: &Settings) -> Result<Memory, MemoriesError> {
+    let memory = embedding::memory(store.clone(), None, settings);
+    configure(&memory, &settings.memory)?;
+    if let Some(server) = vectors::server(&settings.memory, store.ambient())? {
+        memory.connect(server)?;
+    }
+    Ok(memory)
 }
 
 /// The rules by which memories become cold; none unless one is set.
