@@ -21,6 +21,11 @@ const SUITE_SECONDS_MAX: u64 = 1_500;
 const MCP_CLIENT: &str = "scripts/peers.sh mcp && \
     exec \"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/mcp-2.3.0/bin/python\" scripts/mcp-conversation.py \"$1\"";
 
+/// Installs schemathesis where it is missing, and lets it try out what the gateway says of itself.
+const SCHEMATHESIS: &str = "scripts/peers.sh schemathesis && \
+    LONGHAUL_TEST_SCHEMATHESIS=\"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/schemathesis-4.32.5/bin/schemathesis\" \
+    exec \"$1\" --exact description::schemathesis_finds_nothing --nocapture";
+
 /// Something that was run, and how it ended.
 #[derive(Debug)]
 struct Part {
@@ -69,6 +74,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
         &["-c", MCP_CLIENT, "sh", &longhaul.display().to_string()],
         root,
     )?);
+    parts.extend(schemathesis(root, &binaries)?);
     // By name: the build may have put a new file in the place of the one that is running.
     let xtask = longhaul.with_file_name("xtask");
     parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);
@@ -92,6 +98,7 @@ const ON_POSTGRES: &[(&str, &[&str])] = &[
     ),
     ("longhaul-memory, tests/it", &["local::", "figures::"]),
     ("longhaul-workspace, tests/it", &[]),
+    ("longhaul-server, tests/it", &["bounds::", "tls::", "description::"]),
 ];
 
 fn on_postgres(binaries: &[Binary]) -> anyhow::Result<Vec<Part>> {
@@ -104,6 +111,16 @@ fn on_postgres(binaries: &[Binary]) -> anyhow::Result<Vec<Part>> {
         parts.push(suite(&format!("{name}, on PostgreSQL"), Path::new("env"), &args, &binary.folder)?);
     }
     Ok(parts)
+}
+
+/// The gateway's own description, tried out by schemathesis. In the suites before it has not been installed.
+fn schemathesis(root: &Path, binaries: &[Binary]) -> anyhow::Result<Option<Part>> {
+    let Some(binary) = binaries.iter().find(|binary| binary.name == "longhaul-server, tests/it") else {
+        return Ok(None);
+    };
+    let program = binary.program.display().to_string();
+    let args = ["-c", SCHEMATHESIS, "sh", &program];
+    suite("the gateway's OpenAPI document, by schemathesis", Path::new("sh"), &args, root).map(Some)
 }
 
 /// The suites of `make test-peers`: what takes minutes, against every Milvus server that can be installed.

@@ -36,13 +36,14 @@ async fn input_that_makes_no_sense_is_refused_with_its_place() {
         let request = house.request(Method::POST, "/v1/tasks").bearer_auth(&key).header("content-type", kind);
         send(request.body(body))
     };
-    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let deep = format!(r#"{{"title":"a","data":{{"x":{}{}}}}}"#, "[".repeat(100_000), "]".repeat(100_000));
     for (body, status, code, at) in [
         (r#"{"title": "#.to_owned(), 400, "malformed", "body"),
         (String::new(), 400, "malformed", "body"),
         (deep, 400, "malformed", "body"),
         (r#"{"title":"a"} {"title":"b"}"#.to_owned(), 400, "malformed", "body"),
         (r#"[]"#.to_owned(), 422, "invalid", "body"),
+        (r#" ["a title"]"#.to_owned(), 422, "invalid", "body"),
         (r#"{"title": 3}"#.to_owned(), 422, "invalid", "body.title"),
         (r#"{"title": ""}"#.to_owned(), 422, "invalid", "body.title"),
         (r#"{"title": "a\u0000b"}"#.to_owned(), 422, "invalid", "body.title"),
@@ -249,7 +250,8 @@ async fn no_header_of_a_request_comes_back_but_a_well_formed_trace() {
 
 #[tokio::test]
 async fn a_shutdown_answers_what_is_open_and_takes_nothing_new() {
-    let House { url, gateway, shutdown, serving, .. } = House::new().await;
+    let house = House::new().await;
+    let House { url, gateway, shutdown, serving, dir: _dir, .. } = house;
     let host = url.trim_start_matches("http://").to_owned();
     let mut stream = TcpStream::connect(&host).await.unwrap();
     let key = longhaul_server::keys::NewKey::first(longhaul_core::Scope::single_user());

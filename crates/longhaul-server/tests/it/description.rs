@@ -25,7 +25,8 @@ async fn anybody_may_read_what_the_api_is_and_nobody_else_is_told_more() {
             assert_eq!(operation["security"].is_null(), open, "{method} {path}");
             assert!(operation["responses"]["default"].is_object(), "{method} {path} says nothing of problems");
             assert!(operation["operationId"].is_string() && operation["summary"].is_string(), "{method} {path}");
-            if open {
+            // What comes in from outside has a signature in place of a key.
+            if open || path.starts_with("/v1/hooks/") {
                 continue;
             }
             let method: Method = method.to_uppercase().parse().unwrap();

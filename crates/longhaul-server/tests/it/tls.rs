@@ -12,6 +12,7 @@ fn certificate(house: &House) -> TlsFiles {
     let (certificates, key) = (house.dir.path().join("site.pem"), house.dir.path().join("site.key"));
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
         .args(["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"])
         .arg("-keyout")
         .arg(&key)
