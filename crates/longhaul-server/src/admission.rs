@@ -28,7 +28,7 @@ const OPEN: &[&str] = &["/health", "/v1/openapi.json"];
 const HOOKS: &str = "/v1/hooks/";
 
 /// Ends of paths whose POST asks and changes nothing.
-const ASKS: &[&str] = &["/search", "/context"];
+pub(crate) const ASKS: &[&str] = &["/search", "/context"];
 
 /// What the layer needs.
 #[derive(Clone)]

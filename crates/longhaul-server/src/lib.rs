@@ -50,6 +50,7 @@ mod schema;
 mod serve;
 mod text;
 mod trace;
+mod words;
 
 pub use caller::Caller;
 pub use doors::DoorSettings;

@@ -11,7 +11,7 @@ use utoipa::{
     },
 };
 
-use crate::{ProblemBody, routes};
+use crate::{ProblemBody, admission, routes};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -43,7 +43,12 @@ pub(crate) fn complete(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::Op
     let signature = ApiKey::Header(ApiKeyValue::new("webhook-signature"));
     components.add_security_scheme("signature", SecurityScheme::ApiKey(signature));
     for (path, item) in &mut api.paths.paths {
+        // What only asks, and what is named by its sender otherwise, takes no name for repetitions.
+        let takes_no_name = path.starts_with("/v1/hooks/") || admission::ASKS.iter().any(|end| path.ends_with(end));
         for operation in [&mut item.post, &mut item.put, &mut item.patch, &mut item.delete].into_iter().flatten() {
+            if takes_no_name {
+                continue;
+            }
             operation.parameters.get_or_insert_default().push(idempotency_key());
         }
         for operation in operations(item) {

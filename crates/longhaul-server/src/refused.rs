@@ -11,9 +11,11 @@ impl From<WorkspaceError> for Problem {
         let told = error.to_string();
         match error {
             WorkspaceError::Store(error) => error.into(),
-            WorkspaceError::Index(error) => Self::internal(&*error),
+            WorkspaceError::Index(error) => of_memory(&error),
             WorkspaceError::NoSuchRecord(record) => Self::missing("record", record.as_str()),
             WorkspaceError::Missing(field) => Self::invalid(field, told),
+            // It says of a name, and there is none.
+            WorkspaceError::Field { name: "revise", .. } => Self::conflict("nothing_to_revise", told).at("revise"),
             WorkspaceError::Field { name, .. } => Self::invalid(name, told),
             WorkspaceError::NameTaken { .. } => Self::conflict("name_taken", told),
             WorkspaceError::MilestoneTaken { .. } => Self::conflict("milestone_taken", told),
@@ -23,8 +25,10 @@ impl From<WorkspaceError> for Problem {
                 let detail = format!("the content of {record} is lost: the operator can restore it from a backup");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "content_lost", detail)
             }
-            WorkspaceError::NoSuchEnd { .. } | WorkspaceError::UnknownEnd { .. } => Self::invalid("id", told),
-            WorkspaceError::Misfit { path, .. } => Self::invalid(path, told),
+            WorkspaceError::NoSuchEnd { .. } | WorkspaceError::UnknownEnd { .. } => {
+                Self::new(StatusCode::NOT_FOUND, "not_found", told)
+            }
+            WorkspaceError::Misfit { path, .. } => Self::conflict("misfit", told).at(path),
             WorkspaceError::Unread(_) => Self::new(StatusCode::BAD_REQUEST, "broken_body", told),
             other @ WorkspaceError::Unreadable { .. } => Self::internal(&other),
         }
@@ -37,21 +41,22 @@ impl From<SessionError> for Problem {
         match error {
             SessionError::Store(error) => error.into(),
             SessionError::Memory(error) => error.into(),
-            SessionError::Empty => Self::invalid("body.content", told),
+            SessionError::Empty => Self::conflict("says_nothing", told).at("body.content"),
             SessionError::MessageTooLong { .. } | SessionError::MemoTooLong { .. } => {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told)
             }
             SessionError::SessionFull { .. } => Self::conflict("session_full", told),
             SessionError::MemoChanged { .. } => Self::conflict("memo_changed", told),
-            SessionError::Field { field, .. } => Self::invalid(field, told),
+            // What belongs together in a message is more than its form.
+            SessionError::Field { field, .. } => Self::conflict("unfit", told).at(field),
             SessionError::NoOpenCall { .. } => Self::conflict("no_open_call", told),
-            SessionError::NoRecord { .. } => Self::invalid("body.attachments", told),
+            SessionError::NoRecord { .. } => Self::new(StatusCode::NOT_FOUND, "not_found", told).at("body.attachments"),
             SessionError::NoSession { session } => Self::missing("session", session.as_str()),
             // Whose it is instead is nobody's business.
             SessionError::NotYours { session } => Self::missing("session", session.as_str()),
             SessionError::BeingDeleted { .. } => Self::conflict("being_deleted", told),
             SessionError::WindowTooSmall { .. } => Self::invalid("tokens", told),
-            SessionError::When(_) => Self::invalid("body.when", told),
+            SessionError::When(_) => Self::conflict("no_time", told).at("body.when"),
             other @ SessionError::Unreadable { .. } => Self::internal(&other),
         }
     }
@@ -59,27 +64,30 @@ impl From<SessionError> for Problem {
 
 impl From<MemoryError> for Problem {
     fn from(error: MemoryError) -> Self {
-        let told = error.to_string();
         match error {
             MemoryError::Store(error) => error.into(),
-            MemoryError::Empty => Self::invalid("body.content", told),
-            MemoryError::TooLong { .. } | MemoryError::MetaTooLong { .. } => {
-                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told)
-            }
-            MemoryError::Field { field, .. } => Self::invalid(field, told),
-            MemoryError::UnknownField { .. } => Self::invalid("filter", told),
-            MemoryError::BadVector { .. } => Self::invalid("vector", told),
-            MemoryError::NoAccess { .. } => Self::new(StatusCode::FORBIDDEN, "forbidden", told),
-            MemoryError::Frozen { .. } => Self::conflict("read_only", told),
-            MemoryError::NoPartition { namespace } => Self::missing("namespace", namespace.as_str()),
-            MemoryError::User(error) => {
-                tracing::debug!(error = %told, "user memory refused");
-                Self::conflict("refused", error.to_string())
-            }
-            other @ (MemoryError::Remote { .. }
-            | MemoryError::NotMoved { .. }
-            | MemoryError::Embed(_)
-            | MemoryError::Cold(_)) => Self::internal(&other),
+            other => of_memory(&other),
+        }
+    }
+}
+
+fn of_memory(error: &MemoryError) -> Problem {
+    let told = error.to_string();
+    match error {
+        MemoryError::Store(error) => error.clone().into(),
+        MemoryError::Empty => Problem::invalid("body.content", told),
+        MemoryError::TooLong { .. } | MemoryError::MetaTooLong { .. } => {
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told)
+        }
+        MemoryError::Field { field, .. } => Problem::invalid(*field, told),
+        MemoryError::UnknownField { .. } => Problem::invalid("filter", told),
+        MemoryError::BadVector { .. } => Problem::invalid("vector", told),
+        MemoryError::NoAccess { .. } => Problem::new(StatusCode::FORBIDDEN, "forbidden", told),
+        MemoryError::Frozen { .. } => Problem::conflict("read_only", told),
+        MemoryError::NoPartition { namespace } => Problem::missing("namespace", namespace.as_str()),
+        MemoryError::User(_) => Problem::conflict("refused", told),
+        MemoryError::Remote { .. } | MemoryError::NotMoved { .. } | MemoryError::Embed(_) | MemoryError::Cold(_) => {
+            Problem::internal(error)
         }
     }
 }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{schema, secrets::Secrets};
+use crate::words::{Pointer, WaitName};
 
 /// Endpoints of one user.
 pub(crate) const ENDPOINTS_MAX: i64 = 100;
@@ -23,51 +24,37 @@ pub(crate) const ENDPOINTS_MAX: i64 = 100;
 /// What a verified message does. Places in its body are JSON pointers: `/data/order_id`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Action {
+pub(crate) enum Action {
     /// It answers every wait of kind event that has this name and correlation.
     Deliver {
-        /// The name; or say with `name_at` where it stands.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
-        /// Where the name stands.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        name_at: Option<String>,
+        /// The name.
+        name: WaitName,
         /// Where the correlation stands, a text or a number; empty without.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        correlation_at: Option<String>,
+        correlation_at: Option<Pointer>,
         /// Where the answer stands; the whole body without.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        payload_at: Option<String>,
+        payload_at: Option<Pointer>,
+    },
+    /// The same for a name that stands in the body.
+    DeliverNamed {
+        /// Where the name stands.
+        name_at: Pointer,
+        /// Where the correlation stands, a text or a number; empty without.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        correlation_at: Option<Pointer>,
+        /// Where the answer stands; the whole body without.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        payload_at: Option<Pointer>,
     },
     /// It answers the wait that it names.
     Answer {
         /// Where the id of the wait stands.
-        wait_at: String,
+        wait_at: Pointer,
         /// Where the answer stands; the whole body without.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        payload_at: Option<String>,
+        payload_at: Option<Pointer>,
     },
-}
-
-impl Action {
-    /// What is wrong with it, if anything.
-    pub(crate) fn problem(&self) -> Option<&'static str> {
-        let pointers = match self {
-            Self::Deliver { name, name_at, .. } if name.is_some() == name_at.is_some() => {
-                return Some("say either `name` or `name_at`");
-            }
-            Self::Deliver { name: Some(name), .. } if name.is_empty() || name.len() > 128 || name.contains('\0') => {
-                return Some("`name` is 1 to 128 characters");
-            }
-            Self::Deliver { name_at, correlation_at, payload_at, .. } => {
-                [name_at.as_ref(), correlation_at.as_ref(), payload_at.as_ref()]
-            }
-            Self::Answer { wait_at, payload_at } => [Some(wait_at), payload_at.as_ref(), None],
-        };
-        let good = |pointer: &&String| pointer.starts_with('/') && pointer.len() <= 256 && !pointer.contains('\0');
-        let all = pointers.iter().flatten().all(good);
-        (!all).then_some("places are JSON pointers of at most 256 characters, such as `/data/order_id`")
-    }
 }
 
 /// An endpoint, as it is kept.

@@ -18,7 +18,7 @@ pub(crate) mod subscriptions;
 mod target;
 
 pub(crate) use courier::Courier;
-pub use endpoints::Action;
+pub(crate) use endpoints::Action;
 pub use retry::RetrySettings;
 pub use settings::WebhookSettings;
 pub use signature::{Claim, ID, SIGNATURE, Secret, SecretError, TIMESTAMP, Untrusted, WINDOW_MS, sign};

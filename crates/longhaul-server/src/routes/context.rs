@@ -1,6 +1,6 @@
 //! Context packs: what of records, conversations and memory belongs into the next round, within a budget.
 
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, http::StatusCode};
 use longhaul_core::TaskId;
 use longhaul_memory::Namespace;
 use longhaul_workspace::context::{BUDGET_TOKENS_DEFAULT, ContextError, ContextPack, ContextRequest};
@@ -12,6 +12,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     Caller, Gateway, Problem,
     input::{Id, Input},
+    words::{NamespaceName, Text, Words},
 };
 
 /// Largest budget that is packed here.
@@ -25,19 +26,18 @@ const NAMESPACES_MAX: usize = 32;
 #[schema(as = ContextRequest)]
 pub(crate) struct ContextBody {
     /// What is to be done, in any language.
-    #[schema(min_length = 1)]
-    goal: String,
+    goal: Words,
     /// Most tokens of the rendered pack; 12,000 without.
     #[schema(minimum = 0, maximum = 200000)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     budget_tokens: Option<u64>,
     /// `auto`, `software_dev`, `document_review`, `research`, or one of the operator's.
     #[serde(default)]
-    profile: Option<String>,
+    profile: Option<Text>,
     /// The partitions of memory beside what is known of the user; `main` without.
     #[schema(max_items = 32)]
     #[serde(default)]
-    namespaces: Option<Vec<String>>,
+    namespaces: Option<Vec<NamespaceName>>,
 }
 
 /// A context pack.
@@ -123,16 +123,16 @@ fn request(body: ContextBody) -> Result<ContextRequest, Problem> {
     if budget > BUDGET_TOKENS_MAX {
         return Err(Problem::invalid("body.budget_tokens", format!("expected at most {BUDGET_TOKENS_MAX}")));
     }
-    let mut request = ContextRequest::new(body.goal).budget_tokens(budget);
+    let mut request = ContextRequest::new(String::from(body.goal)).budget_tokens(budget);
     if let Some(profile) = &body.profile {
-        request = request.profile(profile);
+        request = request.profile(profile.as_str());
     }
     if let Some(names) = body.namespaces {
         if names.len() > NAMESPACES_MAX {
             return Err(Problem::invalid("body.namespaces", format!("at most {NAMESPACES_MAX} are searched at once")));
         }
-        let read = |name: String| {
-            name.parse::<Namespace>().map_err(|error| Problem::invalid("body.namespaces", error.to_string()))
+        let read = |name: NamespaceName| {
+            name.as_str().parse::<Namespace>().map_err(|error| Problem::invalid("body.namespaces", error.to_string()))
         };
         request.memory = names.into_iter().map(read).collect::<Result<_, _>>()?;
     }
@@ -144,7 +144,9 @@ impl From<ContextError> for Problem {
         let told = error.to_string();
         match error {
             ContextError::NoGoal => Self::invalid("body.goal", told),
-            ContextError::UnknownProfile { .. } => Self::invalid("body.profile", told),
+            ContextError::UnknownProfile { .. } => {
+                Self::new(StatusCode::NOT_FOUND, "not_found", told).at("body.profile")
+            }
             ContextError::Memory(error) => error.into(),
             ContextError::Store(error) => error.into(),
             other @ (ContextError::Profile { .. } | ContextError::Tokenizer { .. }) => Self::internal(&other),

@@ -33,10 +33,13 @@ const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 pub(crate) struct Asked {
     /// The number behind which to begin: 0 for all that the log holds, the `seq` of the last event that was seen to go
     /// on behind it. Without it a page begins at the beginning, and a stream now. `Last-Event-ID` goes before it.
-    #[param(minimum = 0)]
+    #[param(minimum = 0, maximum = 9007199254740991_i64)]
     after: Option<u64>,
     /// Types of events that are wanted, with commas between them: `wait.opened,execution.*`. All without.
-    #[param(max_length = 4096)]
+    #[param(
+        max_length = 1000,
+        pattern = "^([A-Za-z0-9._:-]{1,100}(\\.\\*)?(,[A-Za-z0-9._:-]{1,100}(\\.\\*)?){0,7})?$"
+    )]
     types: Option<String>,
     /// Entries of the log to look at for one page; streams take no notice of it.
     #[param(minimum = 1, maximum = 1000)]

@@ -13,6 +13,7 @@ use crate::{
     input::{Id, Input, Params},
     page::{Limit, Page},
     text::TextLine,
+    words::{GroupName, KindName, Words},
 };
 
 /// Which records.
@@ -50,23 +51,22 @@ pub(crate) struct Which {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecordSearch {
     /// In any words and any language.
-    #[schema(min_length = 1)]
-    query: String,
+    query: Words,
     /// Most hits; 10 without.
     #[schema(minimum = 1, maximum = 50)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     limit: Option<u32>,
     /// Only of these groups.
     #[serde(default)]
-    collections: Vec<String>,
+    collections: Vec<GroupName>,
     /// Only of these kinds.
     #[serde(default)]
-    kinds: Vec<String>,
+    kinds: Vec<KindName>,
     /// Only what was kept at this moment or later, milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     since: Option<i64>,
     /// Only what was kept before this moment, milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     until: Option<i64>,
     /// Versions that others have superseded as well.
     #[serde(default)]
@@ -267,11 +267,11 @@ fn find(asked: RecordSearch) -> Result<Find, Problem> {
         return Err(Problem::invalid("body.limit", format!("expected 1 to {HITS_MAX}")));
     }
     Ok(Find {
-        collections: asked.collections,
-        kinds: asked.kinds.iter().map(|kind| kind.parse::<Kind>()).collect::<Result<_, _>>()?,
+        collections: asked.collections.into_iter().map(String::from).collect(),
+        kinds: asked.kinds.iter().map(|kind| kind.as_str().parse::<Kind>()).collect::<Result<_, _>>()?,
         since: asked.since.map(TimeMs),
         until: asked.until.map(TimeMs),
         include_superseded: asked.superseded,
-        ..Find::new(asked.query, limit)
+        ..Find::new(String::from(asked.query), limit)
     })
 }

@@ -23,6 +23,7 @@ use crate::{
     Gateway, Problem,
     hooks::{Action, Claim, Untrusted, endpoints::Endpoint},
     input::{self, Id},
+    words::Pointer,
 };
 
 /// When a sender whose event nobody waits for is asked to come again, seconds.
@@ -120,37 +121,55 @@ async fn read_body(gateway: &Gateway, headers: &HeaderMap, body: Body) -> Result
 async fn act(gateway: &Gateway, endpoint: &Endpoint, message: &str, body: Value) -> Result<Taken, Problem> {
     // Two endpoints may be sent the same message, and each is to be told.
     let request_id = format!("{}:{message}", endpoint.id);
-    let runtime = gateway.runtime();
     match &endpoint.action {
-        Action::Deliver { name, name_at, correlation_at, payload_at } => {
-            let name = match (name, name_at) {
-                (Some(name), _) => name.clone(),
-                (None, Some(place)) => text_at(&body, place)?,
-                (None, None) => String::new(),
-            };
-            let correlation = correlation_at.as_ref().map_or(Ok(String::new()), |place| text_at(&body, place))?;
-            let payload = payload(body, payload_at.as_deref())?;
-            let delivered = runtime.deliver(&endpoint.scope, &name, &correlation, payload, &request_id).await;
-            let delivered = delivered.map_err(|error| match error {
-                error @ DurableError::AnotherEvent { .. } => Problem::conflict("another_message", error.to_string()),
-                other => other.into(),
-            })?;
-            if delivered.answered.is_empty() && !delivered.repeated {
-                return Err(unanswered(&name, &delivered.refused));
-            }
-            let answered = delivered.answered.into_iter().map(|wait| wait.id).collect();
-            Ok(Taken { answered, repeated: delivered.repeated })
+        Action::Deliver { name, correlation_at, payload_at } => {
+            let correlation = correlation(&body, correlation_at.as_ref())?;
+            let payload = payload(body, payload_at.as_ref())?;
+            deliver(gateway, endpoint, name.as_str(), &correlation, payload, &request_id).await
+        }
+        Action::DeliverNamed { name_at, correlation_at, payload_at } => {
+            let (name, correlation) = (text_at(&body, name_at)?, correlation(&body, correlation_at.as_ref())?);
+            let payload = payload(body, payload_at.as_ref())?;
+            deliver(gateway, endpoint, &name, &correlation, payload, &request_id).await
         }
         Action::Answer { wait_at, payload_at } => {
             let wait: WaitId = text_at(&body, wait_at)?
                 .parse()
-                .map_err(|_| Problem::invalid(format!("body{wait_at}"), "this is not the id of a wait"))?;
-            let payload = payload(body, payload_at.as_deref())?;
+                .map_err(|_| Problem::invalid(format!("body{}", wait_at.as_str()), "this is not the id of a wait"))?;
+            let payload = payload(body, payload_at.as_ref())?;
             let actor = format!("webhook:{}", endpoint.name);
-            let continued = runtime.continue_with(&endpoint.scope, &wait, payload, &request_id, &actor).await?;
+            let continued =
+                gateway.runtime().continue_with(&endpoint.scope, &wait, payload, &request_id, &actor).await?;
             Ok(taken(&continued))
         }
     }
+}
+
+async fn deliver(
+    gateway: &Gateway,
+    endpoint: &Endpoint,
+    name: &str,
+    correlation: &str,
+    payload: Value,
+    request_id: &str,
+) -> Result<Taken, Problem> {
+    let delivered = gateway.runtime().deliver(&endpoint.scope, name, correlation, payload, request_id).await;
+    let delivered = match delivered {
+        Ok(delivered) => delivered,
+        Err(error @ DurableError::AnotherEvent { .. }) => {
+            return Err(Problem::conflict("another_message", error.to_string()));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if delivered.answered.is_empty() && !delivered.repeated {
+        return Err(unanswered(name, &delivered.refused));
+    }
+    let answered = delivered.answered.into_iter().map(|wait| wait.id).collect();
+    Ok(Taken { answered, repeated: delivered.repeated })
+}
+
+fn correlation(body: &Value, place: Option<&Pointer>) -> Result<String, Problem> {
+    place.map_or(Ok(String::new()), |place| text_at(body, place))
 }
 
 fn taken(continued: &Continued) -> Taken {
@@ -168,28 +187,31 @@ fn unanswered(name: &str, refused: &[(WaitId, AnswerSchemaError)]) -> Problem {
     }
 }
 
-fn payload(body: Value, place: Option<&str>) -> Result<Value, Problem> {
+fn payload(body: Value, place: Option<&Pointer>) -> Result<Value, Problem> {
     match place {
         None => Ok(body),
-        Some(place) => body.pointer(place).cloned().ok_or_else(|| nothing_at(place)),
+        Some(place) => body.pointer(place.as_str()).cloned().ok_or_else(|| nothing_at(place)),
     }
 }
 
 /// A text or a number at this place of the body, as text.
-fn text_at(body: &Value, place: &str) -> Result<String, Problem> {
-    let found = match body.pointer(place) {
+fn text_at(body: &Value, place: &Pointer) -> Result<String, Problem> {
+    let found = match body.pointer(place.as_str()) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number.to_string(),
         Some(_) | None => return Err(nothing_at(place)),
     };
     if found.len() > 256 || found.contains('\0') {
-        return Err(Problem::invalid(format!("body{place}"), "at most 256 characters are read there"));
+        return Err(Problem::invalid(format!("body{}", place.as_str()), "at most 256 characters are read there"));
     }
     Ok(found)
 }
 
-fn nothing_at(place: &str) -> Problem {
-    Problem::invalid(format!("body{place}"), "the endpoint expects something here: compare it with what is sent")
+fn nothing_at(place: &Pointer) -> Problem {
+    Problem::invalid(
+        format!("body{}", place.as_str()),
+        "the endpoint expects something here: compare it with what is sent",
+    )
 }
 
 fn token(headers: &HeaderMap) -> Result<WaitToken, Problem> {

@@ -16,6 +16,7 @@ use crate::{
     change::{Answer, Done},
     input::{Command, Id, Input, Params},
     page::{Limit, Page},
+    words::{GroupName, Line, MemoryKind, NamespaceName, SourceName, Tag, Words},
 };
 
 /// Beginnings of partitions whose rows belong to other owners.
@@ -87,41 +88,39 @@ impl MemoryView {
 #[schema(as = NewMemory)]
 pub(crate) struct NewMemoryBody {
     /// The text.
-    #[schema(min_length = 1)]
-    content: String,
+    content: Words,
     /// `progress`, `commit`, `episode`, `note`, `lesson`, `decision`, `fact` or `preference`; `note` without.
     #[serde(default)]
-    kind: Option<String>,
+    kind: Option<MemoryKind>,
     /// Where the text came from: `user` without; `agent`, `tool` or `outside` for what is passed on.
     #[serde(default)]
-    source: Option<String>,
+    source: Option<SourceName>,
     /// The partition; `main` without.
     #[serde(default)]
-    namespace: Option<String>,
+    namespace: Option<NamespaceName>,
     /// Named group; `notes` without.
-    #[schema(pattern = "^[a-z0-9_.-]{1,64}$")]
     #[serde(default)]
-    collection: Option<String>,
+    collection: Option<GroupName>,
     /// Anything to filter by or to show.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     meta: Option<Map<String, Value>>,
     /// Tags.
     #[serde(default)]
-    tags: Vec<String>,
+    #[schema(max_items = 64)]
+    tags: Vec<Tag>,
     /// The task it belongs to.
     #[schema(value_type = Option<String>, pattern = "^task_[A-Za-z0-9-]{1,64}$")]
     #[serde(default)]
     task: Option<TaskId>,
     /// The conversation or document it belongs to.
-    #[schema(min_length = 1, max_length = 256)]
     #[serde(default)]
-    thread: Option<String>,
+    thread: Option<Line>,
     /// When it happened, milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     happened_at: Option<i64>,
     /// When it stops being found, milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     expires_at: Option<i64>,
 }
 
@@ -130,34 +129,34 @@ pub(crate) struct NewMemoryBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct MemorySearch {
     /// In any words and any language.
-    #[schema(min_length = 1)]
-    query: String,
+    query: Words,
     /// Most hits; 10 without.
     #[schema(minimum = 1, maximum = 200)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     limit: Option<u32>,
     /// The partitions; `main` without.
     #[schema(max_items = 32)]
     #[serde(default)]
-    namespaces: Vec<String>,
+    namespaces: Vec<NamespaceName>,
     /// Only of these kinds.
     #[serde(default)]
-    kinds: Vec<String>,
+    kinds: Vec<MemoryKind>,
     /// Only of these groups.
     #[serde(default)]
-    collections: Vec<String>,
+    collections: Vec<GroupName>,
     /// Only with all of these tags.
     #[serde(default)]
-    tags: Vec<String>,
+    #[schema(max_items = 64)]
+    tags: Vec<Tag>,
     /// Only of this task.
     #[schema(value_type = Option<String>, pattern = "^task_[A-Za-z0-9-]{1,64}$")]
     #[serde(default)]
     task: Option<TaskId>,
     /// Only what happened at this moment or later, milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     since: Option<i64>,
     /// Only what happened before this moment, milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     until: Option<i64>,
 }
 
@@ -178,10 +177,11 @@ pub(crate) struct Recalled {
 #[into_params(parameter_in = Query)]
 pub(crate) struct Which {
     /// The partition; `main` without.
-    namespace: Option<String>,
+    #[param(value_type = Option<String>, pattern = "^[a-z0-9_.:-]{1,128}$")]
+    namespace: Option<NamespaceName>,
     /// Only of this group.
-    #[param(pattern = "^[a-z0-9_.-]{1,64}$")]
-    collection: Option<String>,
+    #[param(value_type = Option<String>, pattern = "^[a-z0-9_.-]{1,64}$")]
+    collection: Option<GroupName>,
     /// The `next` of the page before.
     after: Option<String>,
     /// At most so many.
@@ -203,22 +203,18 @@ async fn list(
     caller: Caller,
     Params(which): Params<Which>,
 ) -> Result<Json<Page<MemoryView>>, Problem> {
+    let named = which.namespace.map(|name| namespace(name.as_str(), "query.namespace")).transpose()?;
     let query = Query {
         k: which.limit.get() as usize,
-        namespaces: which
-            .namespace
-            .as_deref()
-            .map(|name| namespace(name, "query.namespace"))
-            .transpose()?
-            .into_iter()
-            .collect(),
-        collections: which.collection.into_iter().collect(),
+        namespaces: named.into_iter().collect(),
+        collections: which.collection.into_iter().map(String::from).collect(),
         ..Query::default()
     };
     let page = match gateway.memory().list(caller.scope(), &query, which.after.as_deref()).await {
         Ok(page) => page,
         // A partition begins with the first memory: before it there are none.
         Err(MemoryError::NoPartition { .. }) => return Ok(Json(Page { items: Vec::new(), next: None })),
+        Err(MemoryError::Field { field: "after", value, .. }) => return Err(Problem::missing("page", &value)),
         Err(error) => return Err(error.into()),
     };
     let items = page.items.into_iter().map(|item| MemoryView::new(item, None)).collect();
@@ -233,22 +229,18 @@ async fn list(
 async fn add(State(gateway): State<Gateway>, command: Command<NewMemoryBody>) -> Result<Answer, Problem> {
     let wish = command.wish("memory.add", "")?;
     let Command { caller, body, .. } = command;
-    let kind = body.kind.as_deref().map_or(Ok(Kind::Note), str::parse::<Kind>)?;
-    let source = body.source.as_deref().map_or(Ok(Source::User), str::parse::<Source>)?;
-    if source == Source::Harness {
-        return Err(Problem::invalid(
-            "body.source",
-            "what comes over the wire is not the runtime's own: say who said it",
-        ));
-    }
-    let mut new = NewMemory::new(body.collection.as_deref().unwrap_or("notes"), kind, source, body.content);
+    let kind = body.kind.map_or(Ok(Kind::Note), |kind| kind.as_str().parse::<Kind>())?;
+    let source = body.source.map_or(Ok(Source::User), |source| source.as_str().parse::<Source>())?;
+    let mut new =
+        NewMemory::new(body.collection.as_ref().map_or("notes", GroupName::as_str), kind, source, body.content);
     if let Some(name) = &body.namespace {
-        new.namespace = writable(name)?;
+        new.namespace = writable(name.as_str())?;
     }
     if let Some(task) = &body.task {
         gateway.task(&caller, task).await?;
     }
-    (new.meta, new.tags, new.task, new.thread) = (body.meta.unwrap_or_default(), body.tags, body.task, body.thread);
+    (new.meta, new.tags, new.task, new.thread) =
+        (body.meta.unwrap_or_default(), strings(body.tags), body.task, body.thread.map(String::from));
     (new.happened_at, new.expires_at) = (body.happened_at.map(TimeMs), body.expires_at.map(TimeMs));
     let memory = gateway.memory().clone();
     let scope = caller.scope().clone();
@@ -277,16 +269,16 @@ async fn search(
     if asked.namespaces.len() > 32 {
         return Err(Problem::invalid("body.namespaces", "at most 32 are searched at once"));
     }
-    let read = |name: &String| namespace(name, "body.namespaces");
+    let read = |name: &NamespaceName| namespace(name.as_str(), "body.namespaces");
     let query = Query {
         namespaces: asked.namespaces.iter().map(read).collect::<Result<_, _>>()?,
-        kinds: asked.kinds.iter().map(|kind| kind.parse()).collect::<Result<_, MemoryError>>()?,
-        collections: asked.collections,
-        tags: asked.tags,
+        kinds: asked.kinds.iter().map(|kind| kind.as_str().parse()).collect::<Result<_, MemoryError>>()?,
+        collections: strings(asked.collections),
+        tags: strings(asked.tags),
         task: asked.task,
         since: asked.since.map(TimeMs),
         until: asked.until.map(TimeMs),
-        ..Query::new(asked.query, limit)
+        ..Query::new(String::from(asked.query), limit)
     };
     let recall = match gateway.memory().search(caller.scope(), &query).await {
         Ok(recall) => recall,
@@ -348,6 +340,10 @@ async fn forget(
     forgotten.await
 }
 
+fn strings<T: Into<String>>(words: Vec<T>) -> Vec<String> {
+    words.into_iter().map(Into::into).collect()
+}
+
 fn namespace(name: &str, place: &'static str) -> Result<Namespace, Problem> {
     name.parse::<Namespace>().map_err(|error| Problem::invalid(place, error.to_string()))
 }
@@ -356,7 +352,7 @@ fn namespace(name: &str, place: &'static str) -> Result<Namespace, Problem> {
 fn writable(name: &str) -> Result<Namespace, Problem> {
     if OTHERS.iter().any(|other| name.starts_with(other)) {
         let detail = format!("{name:?} is written by what it indexes: write to another namespace");
-        return Err(Problem::invalid("body.namespace", detail));
+        return Err(Problem::conflict("written_by_others", detail).at("body.namespace"));
     }
     namespace(name, "body.namespace")
 }

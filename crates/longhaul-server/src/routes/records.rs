@@ -12,7 +12,10 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use base64::{
+    Engine, alphabet,
+    engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD as BASE64},
+};
 use futures::StreamExt;
 use longhaul_core::{Digest, RecordId, TaskId, TimeMs};
 use longhaul_workspace::{Content, Ingest, Kind, Record, StagedRecord, WorkspaceError};
@@ -27,8 +30,12 @@ use crate::{
     change::{Answer, Done, Wish},
     input::{Command, Id, Params},
     keys::Role,
+    words::{Base64, GroupName, KindName, Line, SourceLine, Summary, Text},
 };
 
+/// Takes base64 whose last digit holds more than its bits.
+const LENIENT: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 /// How long an upload may pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// The header with the digest of a content (RFC 9530), as it is sent and may be given.
@@ -136,35 +143,33 @@ impl From<longhaul_workspace::RecordRef> for RefView {
 #[schema(as = NewRecord)]
 pub(crate) struct NewRecordBody {
     /// Group in which it is looked up.
-    #[schema(pattern = "^[a-z0-9_.-]{1,64}$")]
-    collection: String,
+    collection: GroupName,
     /// `observation`, `artifact`, `decision`, `evidence`, `note`, `checkpoint`, or a word of your own.
-    #[schema(pattern = "^[a-z][a-z0-9_]{0,39}$")]
-    kind: String,
+    kind: KindName,
     /// What it is, in a few words.
-    #[schema(min_length = 1, max_length = 500)]
-    summary: String,
+    #[schema(max_length = 1000)]
+    summary: Summary,
     /// Where it came from: `user`, `agent`, `tool:NAME`, `document NAME`, `web https://…`.
-    #[schema(min_length = 1, max_length = 300)]
-    source: String,
+    #[schema(max_length = 500)]
+    source: SourceLine,
     /// The content, as text.
     #[serde(default)]
     text: Option<String>,
     /// The content, as base64, in place of `text`.
     #[serde(default)]
-    base64: Option<String>,
+    base64: Option<Base64>,
     /// Media type of the content; `text/plain` or `application/octet-stream` without.
     #[serde(default)]
-    media_type: Option<String>,
+    media_type: Option<Line>,
     /// A name under which it has versions within the task.
     #[serde(default)]
-    name: Option<String>,
+    name: Option<Line>,
     /// Makes the next version of its name, where the name is taken.
     #[serde(default)]
     revise: bool,
     /// Whom or what it is about: `customer:42`.
     #[serde(default)]
-    subject: Option<String>,
+    subject: Option<Line>,
     /// Anything else to say of it.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
@@ -175,9 +180,9 @@ pub(crate) struct NewRecordBody {
     schema: Option<Map<String, Value>>,
     /// What is searched in place of a content that is no text.
     #[serde(default)]
-    searched: Option<String>,
+    searched: Option<Text>,
     /// When it stops being found, milliseconds since 1970.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     expires_at: Option<i64>,
 }
 
@@ -187,25 +192,27 @@ pub(crate) struct NewRecordBody {
 #[into_params(parameter_in = Query)]
 pub(crate) struct Said {
     /// Group in which it is looked up.
-    #[param(pattern = "^[a-z0-9_.-]{1,64}$")]
-    collection: String,
+    #[param(value_type = String, pattern = "^[a-z0-9_.-]{1,64}$")]
+    collection: GroupName,
     /// `observation`, `artifact`, `decision`, `evidence`, `note`, `checkpoint`, or a word of your own.
-    #[param(pattern = "^[a-z][a-z0-9_]{0,39}$")]
-    kind: String,
+    #[param(value_type = String, pattern = "^[a-z][a-z0-9_]{0,39}$")]
+    kind: KindName,
     /// What it is, in a few words.
-    #[param(min_length = 1, max_length = 500)]
-    summary: String,
+    #[param(max_length = 1000)]
+    summary: Summary,
     /// Where it came from.
-    #[param(min_length = 1, max_length = 300)]
-    source: String,
+    #[param(max_length = 500)]
+    source: SourceLine,
     /// A name under which it has versions within the task.
-    name: Option<String>,
+    #[param(value_type = Option<String>, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]{1,200}$")]
+    name: Option<Line>,
     /// Makes the next version of its name, where the name is taken.
     #[serde(default)]
     #[param(required = false)]
     revise: bool,
     /// Whom or what it is about.
-    subject: Option<String>,
+    #[param(value_type = Option<String>, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]{1,200}$")]
+    subject: Option<Line>,
     /// When it stops being found, milliseconds since 1970.
     expires_at: Option<i64>,
 }
@@ -232,23 +239,26 @@ async fn create(
     let wish = command.wish("record.ingest", &task)?;
     let Command { caller, body, .. } = command;
     let content = match (body.text, body.base64) {
-        (Some(text), None) => Content::Text(text),
         (None, Some(digits)) => {
-            let bytes = BASE64.decode(digits).map_err(|_| Problem::invalid("body.base64", "this is no base64"))?;
-            Content::Bytes(bytes)
+            let read = LENIENT.decode(digits.as_str());
+            Content::Bytes(read.map_err(|_| Problem::invalid("body.base64", "this is no base64"))?)
         }
-        (None, None) | (Some(_), Some(_)) => {
-            return Err(Problem::invalid("body", "give the content as `text` or as `base64`"));
+        (text, None) => Content::Text(text.unwrap_or_default()),
+        (Some(_), Some(_)) => {
+            let detail = "a record has one content: give it as `text` or as `base64`";
+            return Err(Problem::conflict("two_contents", detail).at("body"));
         }
     };
-    let mut ingest = Ingest::new(kind(&body.kind)?, &body.collection, &body.summary, &body.source, content);
+    let mut ingest =
+        Ingest::new(kind(&body.kind)?, body.collection.as_str(), body.summary.as_str(), body.source.as_str(), content);
     if let Some(media_type) = body.media_type {
-        ingest.media_type = media_type;
+        ingest.media_type = media_type.into();
     }
-    (ingest.name, ingest.revise, ingest.subject) = (body.name, body.revise, body.subject);
+    (ingest.name, ingest.revise, ingest.subject) =
+        (body.name.map(String::from), body.revise, body.subject.map(String::from));
     ingest.meta = body.meta.unwrap_or_default();
     ingest.schema = body.schema.map(Value::Object);
-    ingest.text = body.searched;
+    ingest.text = body.searched.map(String::from);
     ingest.expires_at = body.expires_at.map(TimeMs);
     let owner = gateway.task_scope(&caller, &task).await?;
     let staged = gateway.workspace().task(&owner).stage(ingest).await?;
@@ -282,11 +292,13 @@ async fn upload(
     let media_type = parts.headers.get(header::CONTENT_TYPE).map(HeaderValue::to_str);
     let media_type = media_type.transpose().map_err(|_| Problem::invalid("header.content-type", "this is no text"))?;
     let content = Content::Reader(Box::new(StreamReader::new(Box::pin(bounded(body, bytes_max)))));
-    let mut ingest = Ingest::new(kind(&said.kind)?, &said.collection, &said.summary, &said.source, content);
+    let mut ingest =
+        Ingest::new(kind(&said.kind)?, said.collection.as_str(), said.summary.as_str(), said.source.as_str(), content);
     if let Some(media_type) = media_type {
         ingest.media_type = media_type.to_owned();
     }
-    (ingest.name, ingest.revise, ingest.subject) = (said.name, said.revise, said.subject);
+    (ingest.name, ingest.revise, ingest.subject) =
+        (said.name.map(String::from), said.revise, said.subject.map(String::from));
     ingest.expires_at = said.expires_at.map(TimeMs);
     let owner = gateway.task_scope(&caller, &task).await?;
     let staged = gateway.workspace().task(&owner).stage(ingest).await.map_err(|error| unread(error, bytes_max))?;
@@ -367,8 +379,8 @@ async fn commit(gateway: &Gateway, wish: Wish, staged: StagedRecord) -> Result<A
     committed.await
 }
 
-fn kind(word: &str) -> Result<Kind, Problem> {
-    Ok(word.parse::<Kind>()?)
+fn kind(word: &KindName) -> Result<Kind, Problem> {
+    Ok(word.as_str().parse::<Kind>()?)
 }
 
 /// The digest that the sender says the content has.

@@ -3,7 +3,7 @@
 //! Invariant: whoever decides shows an owner's key. Agents are given operators' keys, so that none of them approves what
 //! it has proposed.
 
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, http::StatusCode};
 use longhaul_core::TaskId;
 use longhaul_memory::user::{Actor, By};
 use longhaul_workspace::review::{
@@ -21,6 +21,7 @@ use crate::{
     keys::Role,
     page::{Limit, Page},
     text::{Name, TextLine},
+    words::{KeyName, Line, NoteLine, SchemaName, Words},
 };
 
 /// Most facts of one answer.
@@ -32,25 +33,31 @@ const FACTS_MAX: u32 = 50;
 #[schema(as = NewProposal)]
 pub(crate) struct NewProposalBody {
     /// The entry: 1 to 128 of `a-z`, `0-9` and `_./:-`, as in `billing/port`.
-    #[schema(min_length = 1, max_length = 128)]
-    key: String,
-    /// The schema that the value fits; with `value`.
-    #[serde(default)]
-    schema: Option<String>,
+    key: KeyName,
     /// What the entry would say; nothing for one that should go.
     #[serde(default)]
-    value: Option<Value>,
+    said: Option<SaidBody>,
     /// Ids of what shows it: records, messages, steps, memories. At least one.
     #[schema(min_items = 1, max_items = 64)]
-    evidence: Vec<String>,
+    evidence: Vec<Line>,
     /// Why, in a sentence or two.
-    #[schema(max_length = 500)]
     #[serde(default)]
-    why: String,
+    why: Option<NoteLine>,
     /// The agent that proposes; without, the key's user does.
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 128)]
+    #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9_.:/-]{1,128}$")]
     #[serde(default)]
     agent: Option<Name>,
+}
+
+/// What an entry says: a value of a schema.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Said)]
+pub(crate) struct SaidBody {
+    /// The schema that the value fits.
+    schema: SchemaName,
+    /// The value.
+    value: Value,
 }
 
 /// A proposal, and what became of it.
@@ -188,11 +195,11 @@ pub(crate) struct Decision {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rollback {
     /// The entry.
-    #[schema(min_length = 1, max_length = 128)]
-    key: String,
+    key: KeyName,
     /// The version that is restored, as a new one.
-    #[schema(minimum = 1)]
-    version: u32,
+    #[schema(value_type = u32, minimum = 1)]
+    #[serde(deserialize_with = "crate::words::whole")]
+    version: Option<u32>,
     /// Why, in a few words.
     #[schema(value_type = Option<String>, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
     #[serde(default)]
@@ -204,7 +211,7 @@ pub(crate) struct Rollback {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SharedSchema {
     /// Its name.
-    #[schema(min_length = 1, max_length = 128)]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9_.@/-]{1,128}$")]
     schema: String,
     /// The JSON schema; it does not change any more.
     #[schema(value_type = Object)]
@@ -217,11 +224,11 @@ pub(crate) struct SharedSchema {
 #[into_params(parameter_in = Query)]
 pub(crate) struct Entries {
     /// All versions of this entry, in place of the newest of each.
-    #[param(value_type = Option<String>, min_length = 1, max_length = 128)]
-    key: Option<Name>,
+    #[param(value_type = Option<String>, pattern = "^[a-z0-9_./:-]{1,128}$")]
+    key: Option<KeyName>,
     /// The `next` of the page before.
-    #[param(value_type = Option<String>, min_length = 1, max_length = 128)]
-    after: Option<Name>,
+    #[param(value_type = Option<String>, pattern = "^[a-z0-9_./:-]{1,128}$")]
+    after: Option<KeyName>,
     /// At most so many.
     #[serde(default)]
     #[param(value_type = Option<u32>, minimum = 1, maximum = 200)]
@@ -233,11 +240,10 @@ pub(crate) struct Entries {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Question {
     /// In any words.
-    #[schema(min_length = 1)]
-    query: String,
+    query: Words,
     /// Most facts; 10 without.
     #[schema(minimum = 1, maximum = 50)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     limit: Option<u32>,
 }
 
@@ -285,18 +291,18 @@ async fn propose(
 ) -> Result<Answer, Problem> {
     let wish = command.wish("knowledge.propose", &task)?;
     let Command { caller, body, .. } = command;
-    let said = match (body.schema, body.value) {
-        (Some(schema), Some(value)) => Some(Said { schema, value }),
-        (None, None) => None,
-        (Some(_), None) | (None, Some(_)) => {
-            return Err(Problem::invalid("body", "give `schema` and `value` together, or neither to retire the entry"));
-        }
-    };
+    let said = body.said.map(|said| Said { schema: said.schema.into(), value: said.value });
     let proposer = match body.agent {
         Some(name) => Actor::Agent(name.into()),
         None => Actor::Person(caller.scope().user.clone()),
     };
-    let new = NewProposal { key: body.key, said, evidence: body.evidence, why: body.why, proposer };
+    let new = NewProposal {
+        key: body.key.into(),
+        said,
+        evidence: body.evidence.into_iter().map(String::from).collect(),
+        why: body.why.map(String::from).unwrap_or_default(),
+        proposer,
+    };
     let owner = gateway.task_scope(&caller, &task).await?;
     let handle = gateway.workspace().task(&owner);
     let proposed = gateway.change_outside(wish, async move {
@@ -415,7 +421,7 @@ async fn facts(
         return Err(Problem::invalid("body.limit", format!("expected 1 to {FACTS_MAX}")));
     }
     let knowledge = gateway.workspace().user(caller.scope()).shared_knowledge();
-    let found = knowledge.facts(&question.query, limit as usize).await?;
+    let found = knowledge.facts(question.query.as_str(), limit as usize).await?;
     let fact = |recalled: Recalled| match recalled.standing {
         Standing::Approved { version } => {
             Some(Fact { version: (*version).into(), text: recalled.text, score: recalled.score })
@@ -437,7 +443,7 @@ async fn rollback(State(gateway): State<Gateway>, command: Command<Rollback>) ->
     let by = by(&caller, why);
     let knowledge = gateway.workspace().user(caller.scope()).shared_knowledge();
     let restored = gateway.change_outside(wish, async move {
-        let restored = knowledge.rollback(&key, version, &by).await?;
+        let restored = knowledge.rollback(key.as_str(), version.unwrap_or_default(), &by).await?;
         let detail = json!({ "key": restored.key, "version": restored.version, "of": restored.of_version });
         Done::ok(VersionView::from(restored)).map(|done| done.detail(detail))
     });
@@ -475,15 +481,13 @@ impl From<ReviewError> for Problem {
             ReviewError::Memory(error) => error.into(),
             ReviewError::Workspace(error) => error.into(),
             ReviewError::Field { field, .. } => Self::invalid(field, told),
-            ReviewError::NoEvidence | ReviewError::NoSchema { .. } | ReviewError::ValueTooLong { .. } => {
-                Self::invalid("body", told)
-            }
+            ReviewError::NoEvidence => Self::invalid("body.evidence", told),
+            ReviewError::NoSchema { .. } => Self::new(StatusCode::NOT_FOUND, "not_found", told).at("body.said.schema"),
+            ReviewError::ValueTooLong { .. } => Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told),
             ReviewError::NoProposal { id } => Self::missing("proposal", &id),
-            ReviewError::NoVersion { .. } => Self::new(axum::http::StatusCode::NOT_FOUND, "not_found", told),
-            ReviewError::NotAPerson { .. } => Self::new(axum::http::StatusCode::FORBIDDEN, "forbidden", told),
-            ReviewError::TooMany { .. } => {
-                Self::new(axum::http::StatusCode::TOO_MANY_REQUESTS, "too_many", told).retry_after(60)
-            }
+            ReviewError::NoVersion { .. } => Self::new(StatusCode::NOT_FOUND, "not_found", told),
+            ReviewError::NotAPerson { .. } => Self::new(StatusCode::FORBIDDEN, "forbidden", told),
+            ReviewError::TooMany { .. } => Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many", told).retry_after(60),
             ReviewError::EvidenceGone { .. }
             | ReviewError::SchemaTaken { .. }
             | ReviewError::Decided { .. }

@@ -1,11 +1,11 @@
 //! Conversations: what was said, the memo, and search over all of them.
 
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, http::StatusCode};
 use longhaul_core::{SessionId, TaskId, TaskScope, ToolCall};
 use longhaul_memory::when::Zone;
 use longhaul_workspace::sessions::{
-    CONVERSATION_HITS_MAX, CONVERSATION_TOKENS_MAX, ConversationQuery, NewMessage, Role, Session, SessionInfo,
-    StoredMessage,
+    CONVERSATION_HITS_MAX, CONVERSATION_TOKENS_MAX, ConversationQuery, NewMessage, Role, Session, SessionError,
+    SessionInfo, StoredMessage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -21,6 +21,7 @@ use crate::{
     change::{Answer, Done},
     input::{Command, Id, Input, Params},
     page::{Limit, Page},
+    words::Text,
 };
 
 /// A conversation, without what was said.
@@ -135,7 +136,7 @@ pub(crate) struct NewMessageBody {
     role: String,
     /// The words, at most 64 KiB: what is longer is ingested as a record and attached.
     #[serde(default)]
-    content: String,
+    content: Option<Text>,
     /// The tools that an assistant asks for.
     #[serde(default)]
     tool_calls: Vec<Call>,
@@ -152,9 +153,10 @@ pub(crate) struct NewMessageBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMemo {
     /// A few lines that requests always show.
-    memo: String,
+    #[schema(max_length = 4096)]
+    memo: Text,
     /// Written only if the memo is still at this version.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     version: Option<u32>,
 }
 
@@ -233,11 +235,11 @@ pub(crate) struct ConversationSearch {
     role: Option<String>,
     /// Most hits; 8 without.
     #[schema(minimum = 1, maximum = 50)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     hits: Option<u32>,
     /// Most tokens of the answer; 1,500 without.
     #[schema(minimum = 100, maximum = 16000)]
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     tokens: Option<u32>,
     /// In which days begin and end: `Europe/Berlin`; UTC without.
     #[serde(default)]
@@ -302,7 +304,11 @@ async fn list(
     Params(which): Params<Which>,
 ) -> Result<Json<Page<SessionView>>, Problem> {
     let sessions = gateway.workspace().user(caller.scope()).sessions();
-    let page = sessions.list(which.after.as_deref(), which.limit.get() as usize).await?;
+    let page = sessions.list(which.after.as_deref(), which.limit.get() as usize).await;
+    let page = page.map_err(|error| match error {
+        SessionError::Field { value, .. } => Problem::missing("page", &value),
+        other => other.into(),
+    })?;
     Ok(Json(Page { items: page.sessions.into_iter().map(Into::into).collect(), next: page.next }))
 }
 
@@ -382,7 +388,7 @@ async fn say(
     let call = |call: Call| ToolCall { id: call.id, name: call.name, arguments: call.arguments };
     let message = NewMessage {
         role: Role::parse(&body.role)?,
-        content: body.content,
+        content: body.content.map(String::from).unwrap_or_default(),
         tool_calls: body.tool_calls.into_iter().map(call).collect(),
         answers: body.answers,
         attachments: body.attachments.into_iter().map(read_ref).collect::<Result<_, _>>()?,
@@ -413,7 +419,7 @@ async fn memo(
     let Command { caller, body: NewMemo { memo, version }, .. } = command;
     let session = open(&gateway, &caller, &session).await?;
     let written = gateway.change_outside(wish, async move {
-        let memo = session.set_memo(&memo, version.map(u64::from)).await?;
+        let memo = session.set_memo(memo.as_str(), version.map(u64::from)).await?;
         Done::ok(MemoView { memo: memo.text, version: memo.version })
     });
     written.await
@@ -432,7 +438,12 @@ async fn search(
     let zone = match asked.zone.as_deref() {
         None => Zone::utc(),
         Some(name) => Zone::named(name).ok_or_else(|| {
-            Problem::invalid("body.zone", "this is no time zone: expected a name such as Europe/Berlin")
+            Problem::new(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                "there is no such time zone: name one such as Europe/Berlin",
+            )
+            .at("body.zone")
         })?,
     };
     let (hits, tokens) = (asked.hits.unwrap_or(8) as usize, u64::from(asked.tokens.unwrap_or(1_500)));

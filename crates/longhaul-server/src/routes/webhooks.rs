@@ -22,6 +22,7 @@ use crate::{
     },
     input::{Command, Id, Params},
     text::TextLine,
+    words::{SecretText, TypeName},
 };
 
 const LIMIT: u32 = 100;
@@ -61,7 +62,7 @@ pub(crate) struct NewEndpoint {
     /// What a message that comes in does.
     action: Action,
     /// The secret that the sender signs with, where it makes its own; without, one is made and shown once.
-    secret: Option<String>,
+    secret: Option<SecretText>,
 }
 
 /// How a secret is replaced.
@@ -69,7 +70,7 @@ pub(crate) struct NewEndpoint {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rotation {
     /// The new secret; without, one is made and shown once.
-    secret: Option<String>,
+    secret: Option<SecretText>,
     /// The one before is worth nothing from now on, instead of after a day.
     #[serde(default)]
     at_once: bool,
@@ -115,15 +116,17 @@ pub(crate) struct NewSubscription {
     url: String,
     /// Types of events that are sent: `wait.opened`, `execution.*`; all without.
     #[serde(default)]
-    types: Vec<String>,
+    #[schema(max_items = 64)]
+    types: Vec<TypeName>,
     /// The task whose events are sent; without, all of the user's.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, pattern = "^task_[A-Za-z0-9-]{1,64}$")]
     task: Option<TaskId>,
     /// The number behind which to begin; without, what happens from now on.
-    #[schema(minimum = 0)]
+    #[schema(minimum = 0, maximum = 9007199254740991_i64)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     after: Option<u64>,
     /// The secret to sign with; without, one is made and shown once.
-    secret: Option<String>,
+    secret: Option<SecretText>,
 }
 
 /// Switches a subscription.
@@ -238,10 +241,7 @@ async fn list_endpoints(State(gateway): State<Gateway>, caller: Caller) -> Resul
 async fn create_endpoint(State(gateway): State<Gateway>, command: Command<NewEndpoint>) -> Result<Answer, Problem> {
     let wish = command.wish("webhook.endpoint.create", "")?;
     let Command { caller, body: new, .. } = command;
-    if let Some(problem) = new.action.problem() {
-        return Err(Problem::invalid("body.action", problem));
-    }
-    let secret = secret(&gateway, new.secret.as_deref())?;
+    let secret = secret(&gateway, new.secret.as_ref())?;
     let ambient = gateway.ambient();
     let endpoint = Endpoint {
         scope: caller.scope().clone(),
@@ -314,7 +314,7 @@ async fn rotate_endpoint(
     known("endpoint", "ep_", &id)?;
     let wish = command.wish("webhook.endpoint.secret", &id)?;
     let Command { caller, body: rotation, .. } = command;
-    let secret = secret(&gateway, rotation.secret.as_deref())?;
+    let secret = secret(&gateway, rotation.secret.as_ref())?;
     let changed = gateway.change(wish, move |tx| {
         let found = endpoints::get(tx, caller.scope(), &id)?;
         let mut endpoint = found.ok_or_else(|| Problem::missing("endpoint", &id))?;
@@ -354,15 +354,16 @@ async fn create_subscription(
     let wish = command.wish("webhook.subscription.create", "")?;
     let Command { caller, body: new, .. } = command;
     let rules = TargetRules { allow: gateway.doors().settings.webhooks.allow.clone() };
-    let url = rules.read(&new.url).map_err(|error| Problem::invalid("body.url", error.to_string()))?;
-    let types = TypeFilter::new(new.types.iter().map(String::as_str))
+    let url =
+        rules.read(&new.url).map_err(|error| Problem::conflict("refused_address", error.to_string()).at("body.url"))?;
+    let types = TypeFilter::new(new.types.iter().map(TypeName::as_str))
         .map_err(|error| Problem::invalid("body.types", error.to_string()))?;
     if let Some(task) = &new.task {
         gateway.task(&caller, task).await?;
     }
     let after = new.after.map(i64::try_from).transpose();
     let after = after.map_err(|_| Problem::invalid("body.after", "no log is so long: expected the seq of an event"))?;
-    let secret = secret(&gateway, new.secret.as_deref())?;
+    let secret = secret(&gateway, new.secret.as_ref())?;
     let ambient = gateway.ambient();
     let mut made = Subscription {
         scope: caller.scope().clone(),
@@ -471,7 +472,7 @@ async fn rotate_subscription(
     known("subscription", "sub_", &id)?;
     let wish = command.wish("webhook.subscription.secret", &id)?;
     let Command { caller, body: rotation, .. } = command;
-    let secret = secret(&gateway, rotation.secret.as_deref())?;
+    let secret = secret(&gateway, rotation.secret.as_ref())?;
     let changed = gateway.change(wish, move |tx| {
         let found = subscriptions::get(tx, caller.scope(), &id)?;
         let mut found = found.ok_or_else(|| Problem::missing("subscription", &id))?;
@@ -556,11 +557,12 @@ async fn find_subscription(gateway: &Gateway, caller: &Caller, id: &str) -> Resu
     found.ok_or_else(|| Problem::missing("subscription", id))
 }
 
-fn secret(gateway: &Gateway, given: Option<&str>) -> Result<Secret, Problem> {
+fn secret(gateway: &Gateway, given: Option<&SecretText>) -> Result<Secret, Problem> {
     match given {
-        Some(text) => {
-            text.parse().map_err(|error: crate::hooks::SecretError| Problem::invalid("body.secret", error.to_string()))
-        }
+        Some(text) => text
+            .as_str()
+            .parse()
+            .map_err(|error: crate::hooks::SecretError| Problem::invalid("body.secret", error.to_string())),
         None => Ok(Secret::random(gateway.ambient().rng.as_ref())),
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     input::{Command, Id, Params},
     page::{Limit, Page},
     text::TextLine,
+    words::{KindName, Line, NoteLine},
 };
 
 /// How two ids relate.
@@ -56,18 +57,14 @@ impl From<Link> for LinkView {
 #[schema(as = NewLink)]
 pub(crate) struct NewLinkBody {
     /// The id it starts from: of a record, memory, execution, event, verdict …
-    #[schema(min_length = 1, max_length = 200)]
-    source: String,
+    source: Line,
     /// `supports`, `refutes`, `verifies`, `derived_from` …, or a word of your own.
-    #[schema(pattern = "^[a-z][a-z0-9_]{0,39}$")]
-    relation: String,
+    relation: KindName,
     /// The id it points to.
-    #[schema(min_length = 1, max_length = 200)]
-    target: String,
+    target: Line,
     /// What else to say of it.
-    #[schema(max_length = 500)]
     #[serde(default)]
-    note: Option<String>,
+    note: Option<NoteLine>,
 }
 
 /// Whose links.
@@ -112,15 +109,15 @@ pub(crate) struct NewMilestoneBody {
     #[serde(default)]
     execution: Option<ExecutionId>,
     /// The superstep of that checkpoint.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::whole")]
     superstep: Option<u32>,
     /// What recovery needs.
+    #[schema(max_items = 256)]
     #[serde(default)]
     refs: Vec<GivenRef>,
     /// What else to say of it.
-    #[schema(max_length = 500)]
     #[serde(default)]
-    note: Option<String>,
+    note: Option<NoteLine>,
     /// Makes the next version of its name, where the name is taken.
     #[serde(default)]
     revise: bool,
@@ -194,7 +191,12 @@ async fn link(
 ) -> Result<Answer, Problem> {
     let wish = command.wish("link.make", &task)?;
     let Command { caller, body: NewLinkBody { source, relation, target, note }, .. } = command;
-    let new = NewLink { relation: relation.parse::<Relation>()?, source, target, note };
+    if source == target {
+        return Err(Problem::conflict("same_ends", "a link has two ends: name another target").at("body.target"));
+    }
+    let relation = relation.as_str().parse::<Relation>()?;
+    let (source, target, note) = (source.into(), target.into(), note.map(String::from));
+    let new = NewLink { source, relation, target, note };
     let owner = gateway.task_scope(&caller, &task).await?;
     let memory = gateway.memory().clone();
     let linked = gateway.change(wish, move |tx| {
@@ -229,13 +231,17 @@ async fn reach(
 ) -> Result<Answer, Problem> {
     let wish = command.wish("milestone.reach", &task)?;
     let Command { caller, body, .. } = command;
+    if body.superstep.is_some() && body.execution.is_none() {
+        let detail = "a superstep is one of an execution: name it as well";
+        return Err(Problem::conflict("no_execution", detail).at("body.superstep"));
+    }
     let refs = body.refs.into_iter().map(read_ref).collect::<Result<Vec<_>, _>>()?;
     let new = NewMilestone {
         name: body.name.into(),
         execution: body.execution,
         superstep: body.superstep.map(u64::from),
         refs,
-        note: body.note,
+        note: body.note.map(String::from),
         revise: body.revise,
     };
     let owner = gateway.task_scope(&caller, &task).await?;

@@ -218,6 +218,7 @@ async fn a_message_answers_the_wait_that_it_names_in_its_own_scope_only() {
     for action in [
         json!({ "do": "deliver" }),
         json!({ "do": "deliver", "name": "a", "name_at": "/b" }),
+        json!({ "do": "deliver_named", "name_at": "b" }),
         json!({ "do": "answer", "wait_at": "no pointer" }),
         json!({ "do": "delete" }),
         json!({ "do": "answer", "wait_at": "/w", "more": 1 }),

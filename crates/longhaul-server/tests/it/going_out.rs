@@ -222,7 +222,7 @@ async fn nothing_is_sent_to_places_that_are_not_public() {
         "nonsense",
     ] {
         let refused = subscribe(&house, &key, url, &[]).await;
-        assert_eq!((refused.status.as_u16(), refused.body["at"].as_str()), (422, Some("body.url")), "{refused:?}");
+        assert_eq!((refused.status.as_u16(), refused.body["at"].as_str()), (409, Some("body.url")), "{refused:?}");
     }
     // A name can only be judged when it is resolved.
     let made = subscribe(&house, &key, "https://localhost/x", &[]).await;

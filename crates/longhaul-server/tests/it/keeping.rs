@@ -91,17 +91,17 @@ async fn a_record_is_kept_versioned_and_read_back_by_its_owner_only() {
         }
         assert_eq!(desk.house.post(&stranger, &desk.of_task("records"), &json!({})).await.status, 422);
     }
-    for (more, at) in [
-        (json!({}), "body"),
-        (json!({ "text": "x", "base64": "eA==" }), "body"),
-        (json!({ "base64": "?" }), "body.base64"),
-        (json!({ "text": "x", "summary": " " }), "summary"),
-        (json!({ "text": "x", "kind": "Not A Word" }), "kind"),
-        (json!({ "text": "x", "collection": "Ä" }), "collection"),
-        (json!({ "text": "x", "revise": true }), "revise"),
+    for (more, status, at) in [
+        (json!({ "text": "x", "base64": "eHh4" }), 409, "body"),
+        (json!({ "base64": "?" }), 422, "body.base64"),
+        (json!({ "text": "x", "summary": " " }), 422, "body.summary"),
+        (json!({ "text": "x", "kind": "Not A Word" }), 422, "body.kind"),
+        (json!({ "text": "x", "collection": "Ä" }), 422, "body.collection"),
+        (json!({ "text": "x", "schema": { "type": "object" } }), 409, "content"),
+        (json!({ "text": "x", "revise": true }), 409, "revise"),
     ] {
         let refused = desk.keep(more).await;
-        assert_eq!((refused.status.as_u16(), refused.body["at"].as_str()), (422, Some(at)), "{refused:?}");
+        assert_eq!((refused.status.as_u16(), refused.body["at"].as_str()), (status, Some(at)), "{refused:?}");
     }
     assert_eq!(desk.told("record.ingested").await, 2);
 }
@@ -166,11 +166,13 @@ async fn what_is_linked_and_pointed_to_has_to_be_there() {
     let links = desk.get(&around).await.body;
     assert_eq!((links["links"].as_array().unwrap().len(), &links["links"][0]["note"]), (1, &"why".into()));
     let bob = desk.house.key("acme", "bob", Role::Owner).await;
-    assert_eq!(desk.house.get(&bob, &around).await.status, 422);
-    for (target, relation) in [("rec_nowhere", "supports"), ("nonsense", "supports"), ("rec_1", "Not A Word")] {
+    assert_eq!(desk.house.get(&bob, &around).await.status, 404);
+    for (target, relation, status) in
+        [("rec_nowhere", "supports", 404), ("nonsense", "supports", 404), ("rec_1", "Not A Word", 422)]
+    {
         let dangling = json!({ "source": seen["record"], "relation": relation, "target": target });
         let refused = desk.post(&desk.of_task("links"), dangling).await;
-        assert_eq!(refused.status, 422, "{refused:?}");
+        assert_eq!(refused.status, status, "{refused:?}");
     }
     let milestones = desk.of_task("milestones");
     let reached = |revise: bool, digest: Value| {
@@ -209,12 +211,15 @@ async fn memories_are_added_found_and_forgotten_by_whoever_may() {
         json!({ "content": "" }),
         json!({ "content": "x", "kind": "rumour" }),
         json!({ "content": "x", "source": "harness" }),
-        json!({ "content": "x", "namespace": "ws:project" }),
-        json!({ "content": "x", "namespace": "talk:ada" }),
+        json!({ "content": "x", "namespace": "Main" }),
         json!({ "content": "x", "unknown": 1 }),
     ] {
         let refused = desk.post("/v1/memories", wrong).await;
         assert_eq!(refused.status, 422, "{refused:?}");
+    }
+    for others in ["ws:project", "talk:ada"] {
+        let refused = desk.post("/v1/memories", json!({ "content": "x", "namespace": others })).await;
+        assert_eq!((refused.status.as_u16(), refused.code()), (409, "written_by_others"));
     }
     let listed = desk.get("/v1/memories?limit=1").await.body;
     assert_eq!((listed["items"].as_array().unwrap().len(), listed["next"].is_string()), (1, true));
@@ -257,14 +262,16 @@ async fn a_conversation_is_held_searched_and_deleted() {
     let theirs = desk.house.task("acme", "bob", "project_002").await;
     let into_anothers = json!({ "task": theirs, "role": "user", "content": "hello" });
     assert_eq!(desk.house.post(&bob, path, &into_anothers).await.status, 404);
-    for wrong in [
-        json!({ "task": desk.task, "role": "user", "content": " " }),
-        json!({ "task": desk.task, "role": "developer", "content": "x" }),
-        json!({ "role": "user", "content": "x" }),
-        json!({ "task": desk.task, "role": "user", "content": "x", "attachments": [{ "record": "rec_1", "digest": "x" }] }),
+    let refs = json!([{ "record": "rec_1", "digest": "x" }]);
+    for (wrong, status) in [
+        (json!({ "task": desk.task, "role": "user", "content": " " }), 409),
+        (json!({ "task": desk.task, "role": "tool", "content": "an answer to nothing" }), 409),
+        (json!({ "task": desk.task, "role": "developer", "content": "x" }), 409),
+        (json!({ "role": "user", "content": "x" }), 422),
+        (json!({ "task": desk.task, "role": "user", "content": "x", "attachments": refs }), 422),
     ] {
         let refused = desk.post(path, wrong).await;
-        assert_eq!(refused.status, 422, "{refused:?}");
+        assert_eq!(refused.status, status, "{refused:?}");
     }
     let long = desk.post(path, json!({ "task": desk.task, "role": "user", "content": "x".repeat(70_000) })).await;
     assert_eq!(long.code(), "too_large");
@@ -274,4 +281,70 @@ async fn a_conversation_is_held_searched_and_deleted() {
     assert_eq!(desk.get("/v1/sessions/sess_talk").await.status, 404);
     let found = desk.post("/v1/conversations/search", json!({ "query": "printer floor" })).await.body;
     assert_eq!(found["hits"], json!([]));
+}
+
+#[tokio::test]
+async fn shared_knowledge_is_what_an_owner_approved() {
+    let desk = Desk::new(Limits::default()).await;
+    let owner = desk.house.key("acme", "ada", Role::Owner).await;
+    let as_owner = |path: String, body: Value| {
+        let (house, owner) = (&desk.house, owner.clone());
+        async move { house.post(&owner, &path, &body).await }
+    };
+    let schema = json!({ "schema": "port@1", "definition": { "type": "integer" } });
+    let defined = desk.house.request(Method::PUT, "/v1/knowledge/schemas").bearer_auth(&owner).json(&schema);
+    assert_eq!(send(defined).await.status, 200);
+    let seen = desk.keep(json!({ "text": "billing listens on 8443" })).await.body;
+    let proposal = |value: Value, evidence: &Value| {
+        let said = json!({ "schema": "port@1", "value": value });
+        let body = json!({ "key": "billing/port", "said": said, "evidence": [evidence], "agent": "scout" });
+        let (desk, path) = (&desk, desk.of_task("proposals"));
+        async move { desk.post(&path, body).await }
+    };
+    let made = proposal(json!(8443), &seen["record"]).await;
+    assert_eq!((made.status.as_u16(), &made.body["state"]), (201, &"pending".into()), "{made:?}");
+    assert_eq!(proposal(json!("a word"), &seen["record"]).await.status, 409);
+    assert_eq!(proposal(json!(1), &json!("rec_nowhere")).await.status, 404);
+    let path = format!("/v1/review/{}", made.body["proposal"].as_str().unwrap());
+    let asked = json!({ "query": "billing port" });
+    assert_eq!(desk.post("/v1/knowledge/search", asked.clone()).await.body["facts"], json!([]));
+    // Whoever proposes does not decide.
+    assert_eq!(desk.post(&format!("{path}/approve"), json!({})).await.code(), "forbidden");
+    let approved = as_owner(format!("{path}/approve"), json!({ "why": "seen it" })).await;
+    assert_eq!((approved.status.as_u16(), &approved.body["version"]), (200, &1.into()), "{approved:?}");
+    assert_eq!(as_owner(format!("{path}/reject"), json!({})).await.status, 409);
+    let facts = desk.post("/v1/knowledge/search", asked).await.body;
+    assert_eq!(facts["facts"][0]["version"]["value"], 8443, "{facts}");
+    let second = proposal(json!(9443), &seen["record"]).await.body;
+    as_owner(format!("/v1/review/{}/approve", second["proposal"].as_str().unwrap()), json!({})).await;
+    let back = as_owner("/v1/knowledge/rollback".into(), json!({ "key": "billing/port", "version": 1.0 })).await;
+    assert_eq!((&back.body["value"], &back.body["of_version"]), (&8443.into(), &1.into()), "{back:?}");
+    assert_eq!(desk.get("/v1/knowledge?key=billing/port").await.body["items"].as_array().unwrap().len(), 3);
+    let other = desk.house.key("other", "ada", Role::Owner).await;
+    assert_eq!(desk.house.get(&other, &path).await.status, 404);
+    assert_eq!(desk.house.get(&other, "/v1/knowledge").await.body["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_pack_stays_within_its_budget_and_writes_nothing() {
+    let desk = Desk::new(Limits::default()).await;
+    for n in 0..5 {
+        desk.keep(json!({ "text": format!("the printer {n} is on floor {n}. ").repeat(40) })).await;
+    }
+    let told = desk.told("*").await;
+    let pack = desk.post(&desk.of_task("context"), json!({ "goal": "find the printer", "budget_tokens": 500.0 })).await;
+    assert_eq!(pack.status, 200, "{pack:?}");
+    assert!(pack.body["used_tokens"].as_u64().unwrap() <= 500);
+    let (items, omitted) =
+        (pack.body["items"].as_array().unwrap().len(), pack.body["omitted"].as_array().unwrap().len());
+    assert_eq!(items + omitted, 5, "{pack:?}");
+    let viewer = desk.house.key("acme", "ada", Role::Viewer).await;
+    assert_eq!(desk.house.post(&viewer, "/v1/context", &json!({ "goal": "the printer" })).await.status, 200);
+    let unknown = desk.post("/v1/context", json!({ "goal": "x", "profile": "poetry" })).await;
+    assert!(unknown.body["detail"].as_str().unwrap().contains("software_dev"), "{unknown:?}");
+    let found = desk.post("/v1/records/search", json!({ "query": "printer 3", "limit": 2 })).await.body;
+    assert_eq!(found["hits"].as_array().unwrap().len(), 2);
+    let listed = desk.get(&desk.of_task("records?collection=drafts&limit=2")).await.body;
+    assert_eq!((listed["items"][0]["seq"].as_i64(), listed["next"].as_str()), (Some(5), Some("4")));
+    assert_eq!(desk.told("*").await, told);
 }
