@@ -96,16 +96,27 @@ pub fn executions(read: &ReadTx<'_>, tenant: &TenantId, subject: &Subject) -> Re
 pub fn erase_executions(tx: &mut Tx<'_>, tenant: &TenantId, executions: &[ExecutionId]) -> Result<Erased, StoreError> {
     let mut erased = Erased::default();
     for execution in executions {
-        let sql = format!("SELECT 1 FROM executions WHERE tenant_id = ?1 AND execution_id = ?2 AND {ENDED}");
-        if tx.query_optional(&sql, &values![tenant, execution], |_| Ok(()))?.is_none() {
-            continue;
-        }
+        let sql = format!("SELECT thread_id FROM executions WHERE tenant_id = ?1 AND execution_id = ?2 AND {ENDED}");
+        let thread = tx.query_optional(&sql, &values![tenant, execution], |row| row.get::<ThreadId>(0))?;
+        let Some(thread) = thread else { continue };
         for member in family::members(tx, tenant, execution)? {
             erased.executions += 1;
             erased.rows += whole::delete(tx, tenant, &member)?.saturating_sub(1);
         }
+        forget_thread(tx, tenant, &thread)?;
     }
     Ok(erased)
+}
+
+/// A thread's name may say something, too: it goes with its last execution, unless somebody holds it.
+fn forget_thread(tx: &mut Tx<'_>, tenant: &TenantId, thread: &ThreadId) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(
+        "DELETE FROM leases WHERE tenant_id = ?1 AND thread_id = ?2 AND expires_at <= ?3 AND NOT EXISTS (
+             SELECT 1 FROM executions e WHERE e.tenant_id = ?1 AND e.thread_id = ?2)",
+        &values![tenant, thread, now],
+    )
+    .map(drop)
 }
 
 /// Erases what else says something of the subject: entries of the queue that have ended, deliveries, the cache.

@@ -6,7 +6,8 @@ use longhaul_store::Migrations;
 use crate::hooks;
 
 /// The migrations of this crate; give them to [`longhaul_store::Store::open`].
-pub const MIGRATIONS: Migrations = Migrations { component: "server", steps: &[KEYS, CHANGES, hooks::schema::TABLES] };
+pub const MIGRATIONS: Migrations =
+    Migrations { component: "server", steps: &[KEYS, CHANGES, hooks::schema::TABLES, ERASING] };
 
 /// Keys: their digest is all there is of their secret. The prefix is how a key that comes in is found, and how people
 /// name it; it is unique over all tenants, as it is what tells the tenant.
@@ -59,4 +60,18 @@ CREATE TABLE idempotency (
     PRIMARY KEY (tenant_id, user_id, request_key)
 ) STRICT;
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
+";
+
+/// How rows go when a user, a task or a session is erased; see the store's `erasing`. Who changed what stays in the audit
+/// log, which holds no content.
+const ERASING: &str = "
+INSERT INTO erase_queries (component, subject, statement) VALUES
+    ('server', 'user', 'DELETE FROM idempotency WHERE tenant_id = ?1 AND user_id = ?2'),
+    ('server', 'task', 'DELETE FROM idempotency WHERE tenant_id = ?1 AND answer LIKE ''%'' || ?2 || ''%'''),
+    ('server', 'session', 'DELETE FROM idempotency WHERE tenant_id = ?1 AND answer LIKE ''%'' || ?2 || ''%'''),
+    ('server', 'user', 'DELETE FROM webhook_deliveries WHERE tenant_id = ?1 AND user_id = ?2'),
+    ('server', 'task', 'DELETE FROM webhook_deliveries WHERE tenant_id = ?1 AND task_id = ?2'),
+    ('server', 'session', 'DELETE FROM webhook_deliveries WHERE tenant_id = ?1 AND session_id = ?2'),
+    ('server', 'user', 'DELETE FROM webhook_subscriptions WHERE tenant_id = ?1 AND user_id = ?2'),
+    ('server', 'user', 'DELETE FROM webhook_endpoints WHERE tenant_id = ?1 AND user_id = ?2');
 ";

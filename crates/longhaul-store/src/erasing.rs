@@ -161,6 +161,15 @@ pub fn doom(tx: &mut Tx<'_>, tenant: &TenantId, erasure: &str, blobs: &[(Digest,
     Ok(())
 }
 
+/// Forgets which blobs an erasure has entered, in the transaction that keeps what became of them.
+///
+/// # Errors
+/// Those of the database.
+pub fn forget_blobs(tx: &mut Tx<'_>, tenant: &TenantId, erasure: &str) -> Result<(), StoreError> {
+    let sql = "DELETE FROM erasure_blobs WHERE tenant_id = ?1 AND erasure_id = ?2";
+    tx.execute(sql, &values![tenant, erasure]).map(drop)
+}
+
 /// Erases the rows of components that have entered how, and the events.
 ///
 /// # Errors
@@ -213,7 +222,7 @@ pub fn erase_events_naming(tx: &mut Tx<'_>, tenant: &TenantId, task: &str, id: &
 
 impl Store {
     /// Removes the blobs that an erasure has entered and that no row refers to, wherever they are. Waits for a backup
-    /// that is under way. What was removed before an error stays removed; call it again.
+    /// that is under way. What was removed before an error stays removed; call it again, and afterwards [`forget_blobs`].
     ///
     /// # Errors
     /// Those of [`Store::sweep_blobs`].
@@ -241,8 +250,6 @@ impl Store {
                 };
                 *count += 1;
             }
-            let sql = "DELETE FROM erasure_blobs WHERE tenant_id = ?1 AND erasure_id = ?2";
-            futures::executor::block_on(store.write(move |tx| tx.execute(sql, &params)))?;
             Ok(erased)
         })
         .await

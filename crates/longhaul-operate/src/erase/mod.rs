@@ -257,7 +257,11 @@ impl Operator {
         if erased.shared > 0 {
             receipt.not_covered.push(format!("{} contents that other records of the tenant have, too", erased.shared));
         }
-        self.step(receipt, move |_, _, receipt| Ok(receipt.count("blobs", erased.removed))).await
+        self.step(receipt, move |tx, scope, receipt| {
+            receipt.count("blobs", erased.removed);
+            erasing::forget_blobs(tx, &scope.tenant, &receipt.id)
+        })
+        .await
     }
 
     /// Without it the bytes of deleted rows would stay in the files until something overwrites them.

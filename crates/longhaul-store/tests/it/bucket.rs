@@ -9,7 +9,7 @@ use std::{
 
 use longhaul_core::{Ambient, Digest, Scope};
 use longhaul_store::{
-    Store, StoreError, StoreSettings, Swept,
+    Store, StoreError, StoreSettings, Swept, erasing,
     s3::{Credential, S3Place},
 };
 
@@ -129,6 +129,35 @@ async fn damage_and_loss_in_the_bucket_are_noticed_and_mended() {
     assert!(store.blobs().get(&scope, &digest).await.unwrap() == content);
     assert!(store.sweep_blobs(Duration::from_secs(60)).await.unwrap().leftovers <= 1);
     assert_eq!(objects(&server).len(), 1);
+}
+
+/// Whoever erases does not wait for a sweep; a server that is away has it done when it is said again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_erased_goes_from_the_bucket_at_once() {
+    let (mut server, dir, scope) = (S3Server::start(), tempfile::tempdir().unwrap(), Scope::single_user());
+    let store = open_with(dir.path(), server.place()).await.unwrap();
+    let (gone, shared) = (kept_note(&store, 1).await, kept_note(&store, 2).await);
+    let tenant = scope.tenant.clone();
+    store
+        .write(move |tx| {
+            tx.execute("DELETE FROM pictures WHERE n = 1", &[])?;
+            let now = tx.now();
+            erasing::doom(tx, &tenant, "erasure_1", &[(gone, now), (shared, now)])
+        })
+        .await
+        .unwrap();
+    server.kill();
+    let away = store.erase_blobs(&scope.tenant, "erasure_1").await;
+    assert!(matches!(away, Err(StoreError::Bucket { .. })), "{away:?}");
+    server.start_again();
+    let erased = store.erase_blobs(&scope.tenant, "erasure_1").await.unwrap();
+    assert_eq!((erased.removed, erased.shared, erased.put_again), (1, 1, 0));
+    assert_eq!(objects(&server).len(), 1);
+    assert_eq!(store.blobs().get(&scope, &shared).await.unwrap(), b"picture 2");
+    let tenant = scope.tenant.clone();
+    store.write(move |tx| erasing::forget_blobs(tx, &tenant, "erasure_1")).await.unwrap();
+    let again = store.erase_blobs(&scope.tenant, "erasure_1").await.unwrap();
+    assert_eq!(again, erasing::ErasedBlobs::default());
 }
 
 /// A server that dies in the middle costs an error; what it has half of is deleted by the next sweep that reaches it.

@@ -9,7 +9,7 @@ use std::{
 use longhaul_core::{Ambient, Scope};
 use longhaul_store::{Store, StoreError, StoreSettings, values};
 
-use crate::support::{NOTES, notes, open};
+use crate::support::{NOTES, noise, notes, open};
 
 const DIR: &str = "LONGHAUL_TEST_FULL_DIR";
 
@@ -77,10 +77,13 @@ async fn writing_process() {
     assert!(matches!(refused, StoreError::DiskFull { .. } | StoreError::Io { .. }), "{refused:?}");
     assert_eq!(notes(&store).await, kept);
     let is_full = matches!(refused, StoreError::DiskFull { .. });
-    let blob = store.blobs().put(&Scope::single_user(), vec![7; 1_000_000]).await;
+    let (scope, content) = (Scope::single_user(), noise(1_000_000));
+    let blob = store.blobs().put(&scope, content.clone()).await;
+    let streamed = store.blobs().put_stream(&scope, content.as_slice()).await;
     if is_full {
         assert!(refused.to_string().contains("free some space"), "{refused}");
         assert!(matches!(blob, Err(StoreError::DiskFull { .. })), "{blob:?}");
+        assert!(matches!(streamed, Err(StoreError::DiskFull { .. })), "{streamed:?}");
         let other = StoreSettings::new(dir.join("other"));
         let opened = Store::open(other, Ambient::system(), &[NOTES]).await;
         assert!(matches!(opened, Err(StoreError::DiskFull { .. })), "{opened:?}");
@@ -92,6 +95,7 @@ async fn writing_process() {
         println!("went on");
     } else {
         assert!(matches!(blob, Err(StoreError::Io { .. })), "{blob:?}");
+        assert!(matches!(streamed, Err(StoreError::Io { .. })), "{streamed:?}");
     }
     let report = store.verify(&[]).await.unwrap();
     assert!(report.findings.is_empty(), "{report}");

@@ -8,8 +8,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use longhaul_core::{Digest, Digester, Scope};
-use longhaul_store::{Store, StoreError, Swept};
+use longhaul_core::{Digest, Digester, Scope, TimeMs};
+use longhaul_store::{Store, StoreError, Swept, erasing};
 
 use crate::{
     contract::Ground,
@@ -144,6 +144,28 @@ async fn damaged_rows_and_lost_ones_are_noticed_and_mended() {
     let swept = store.sweep_blobs(Duration::from_secs(60)).await.unwrap();
     assert_eq!(swept, Swept { removed: 1, bytes: 3_000_000, ..Swept::default() });
     assert_eq!(count("SELECT count(*) FROM blob_chunks").await.unwrap(), 0);
+}
+
+/// What somebody has put again since the row that was erased is theirs; a sweep decides about it.
+#[tokio::test]
+async fn what_is_erased_goes_unless_somebody_has_put_it_again() {
+    let dir = tempfile::tempdir().unwrap();
+    for store in [open(dir.path()).await, Ground::postgres().open().await, crate::support::open_in_memory().await] {
+        let tenant = Scope::single_user().tenant;
+        let (gone, again) = (put(&store, &noise(300_000)).await, put(&store, b"small").await);
+        let of = tenant.clone();
+        store
+            .write(move |tx| {
+                let now = tx.now();
+                erasing::doom(tx, &of, "erasure_1", &[(gone, now), (again, TimeMs(1))])
+            })
+            .await
+            .unwrap();
+        let erased = store.erase_blobs(&tenant, "erasure_1").await.unwrap();
+        assert_eq!((erased.removed, erased.shared, erased.put_again), (1, 0, 1));
+        assert!(matches!(read(&store, &gone).await.1, Err(StoreError::BlobMissing { .. })));
+        assert_eq!(read(&store, &again).await.0, 5);
+    }
 }
 
 /// While it is being written nobody takes it away; as soon as its process has died the next sweep does.
