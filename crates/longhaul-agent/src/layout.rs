@@ -6,7 +6,7 @@
 //! them; text from users, tools and models stands between marks that it cannot end (invariant 13); making a layout
 //! writes nothing.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::BTreeMap;
 
 use longhaul_core::{RecordId, ToolSpec};
 use longhaul_memory::user::escaped;
@@ -104,13 +104,17 @@ fn digest(items: &[DigestItem]) -> String {
 
 /// A window's messages as a service takes them: each call directly followed by its results, whoever spoke in between.
 fn messages(view: &WindowView) -> Vec<Message> {
-    let mut results: BTreeMap<&str, VecDeque<usize>> = BTreeMap::new();
+    // A result belongs to the latest message that asked for it: some models give the same ids again in each turn.
+    let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut results: BTreeMap<(usize, &str), usize> = BTreeMap::new();
     for (at, message) in view.messages.iter().enumerate() {
-        if let Some(call) = &message.answers {
-            results.entry(call).or_default().push_back(at);
+        open.extend(message.tool_calls.iter().map(|call| (call.id.as_str(), at)));
+        if let Some(call) = message.answers.as_deref()
+            && let Some(asked) = open.remove(call)
+        {
+            results.insert((asked, call), at);
         }
     }
-    let mut placed: HashSet<usize> = HashSet::new();
     let mut out = Vec::with_capacity(view.messages.len());
     for (at, message) in view.messages.iter().enumerate() {
         match message.role {
@@ -120,21 +124,17 @@ fn messages(view: &WindowView) -> Vec<Message> {
             }
             Role::Assistant => {
                 let (content, tool_calls) = (spoken(message, &view.attached), message.tool_calls.clone());
-                let calls: Vec<String> = tool_calls.iter().map(|call| call.id.clone()).collect();
                 out.push(Message::Assistant { content, tool_calls });
-                for call in calls {
-                    let found =
-                        results.get_mut(call.as_str()).and_then(VecDeque::pop_front).filter(|found| *found > at);
-                    let content = match found {
-                        Some(found) => spoken(&view.messages[found], &view.attached),
+                for call in &message.tool_calls {
+                    let content = match results.get(&(at, call.id.as_str())) {
+                        Some(found) => spoken(&view.messages[*found], &view.attached),
                         None => NO_RESULT.to_owned(),
                     };
-                    placed.extend(found);
-                    out.push(Message::Tool { call_id: call, content });
+                    out.push(Message::Tool { call_id: call.id.clone(), content });
                 }
             }
-            // It stands behind its call.
-            Role::Tool => debug_assert!(placed.contains(&at), "a window never has a result without its call"),
+            // It stands behind its call; one whose call was erased stands nowhere, as no service would take it.
+            Role::Tool => {}
         }
     }
     out

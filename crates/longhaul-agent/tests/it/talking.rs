@@ -275,6 +275,10 @@ async fn what_was_said_between_a_call_and_its_result_comes_after_both() {
                 NewMessage::answering("c2", "second"),
                 NewMessage::answering("c1", "first"),
                 NewMessage::new(Role::System, "be kind"),
+                // The same id in two turns, of which only the second was answered.
+                NewMessage::calling("", vec![call("c1")]),
+                NewMessage::calling("", vec![call("c1")]),
+                NewMessage::answering("c1", "again"),
             ],
         )
         .await;
@@ -296,6 +300,10 @@ async fn what_was_said_between_a_call_and_its_result_comes_after_both() {
             "c2 second",
             "user hurry",
             "user <system_note>\nbe kind\n</system_note>",
+            "assistant 1",
+            "c1 (no result was recorded: the process ended before there was one)",
+            "assistant 1",
+            "c1 again",
             "user Now?"
         ]
     );

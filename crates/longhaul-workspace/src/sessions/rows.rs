@@ -39,7 +39,7 @@ pub(super) fn state_row(row: &Row<'_>) -> Result<State, StoreError> {
         trace: row.get(3)?,
         memo: row.get(4)?,
         version: row.get(5)?,
-        summary: row.get(6)?,
+        summary: row.get::<Option<String>>(6)?.filter(|summary| !summary.is_empty()),
         window_from: row.get(7)?,
         last_seq: row.get(8)?,
         bytes: row.get(9)?,
