@@ -22,8 +22,8 @@ pub struct Erased {
     pub messages: u64,
     /// Windows, memos and summaries of conversations.
     pub sessions: u64,
-    /// Proposals and versions of shared knowledge.
-    pub shared: u64,
+    /// Proposals for shared knowledge that did not become part of it.
+    pub proposals: u64,
     /// Events that named a record.
     pub events: u64,
     /// Blobs that nobody in the workspace refers to any more, each with the time of the newest record that did.
@@ -39,7 +39,7 @@ impl Erased {
         self.milestones += other.milestones;
         self.messages += other.messages;
         self.sessions += other.sessions;
-        self.shared += other.shared;
+        self.proposals += other.proposals;
         self.events += other.events;
         self.blobs.extend(other.blobs);
     }
@@ -166,7 +166,12 @@ pub fn erase_rest(tx: &mut Tx<'_>, tenant: &TenantId, subject: &Subject) -> Resu
     erased.sessions = erase_session_states(tx, subject, &params)?;
     let sql = format!("delete from messages where tenant_id = ?1 and {column} = ?2");
     erased.messages = tx.execute(&sql, &params)?;
-    erased.shared = erase_shared(tx, column, &params)?;
+    let sql = format!(
+        "delete from shared_proposals where tenant_id = ?1 and {column} = ?2 and not exists (
+             select 1 from shared_versions v
+             where v.tenant_id = ?1 and v.proposal_id = shared_proposals.proposal_id)"
+    );
+    erased.proposals = tx.execute(&sql, &params)?;
     if let Subject::User(_) | Subject::Task(_) = subject {
         let sql = format!("delete from links where tenant_id = ?1 and {column} = ?2");
         erased.links += tx.execute(&sql, &params)?;
@@ -175,37 +180,14 @@ pub fn erase_rest(tx: &mut Tx<'_>, tenant: &TenantId, subject: &Subject) -> Resu
     Ok(erased)
 }
 
-/// What the subject proposed and what came of it. An entry whose newest version goes says nothing until somebody rolls
-/// it back to one that is left.
-fn erase_shared(tx: &mut Tx<'_>, column: &str, params: &[Value]) -> Result<u64, StoreError> {
-    let mut rows = 0;
-    for table in ["shared_proposals", "shared_versions"] {
-        rows += tx.execute(&format!("delete from {table} where tenant_id = ?1 and {column} = ?2"), params)?;
-    }
-    if rows > 0 {
-        tx.execute(
-            "update shared_heads set memory_id = null where tenant_id = ?1 and memory_id is not null and not exists (
-                 select 1 from shared_versions v where v.tenant_id = ?1 and v.key = shared_heads.key
-                     and v.version = shared_heads.version)",
-            &params[..1],
-        )?;
-        tx.execute(
-            "delete from shared_heads where tenant_id = ?1 and not exists (
-                 select 1 from shared_versions v where v.tenant_id = ?1 and v.key = shared_heads.key)",
-            &params[..1],
-        )?;
-    }
-    Ok(rows)
-}
-
 fn erase_session_states(tx: &mut Tx<'_>, subject: &Subject, params: &[Value]) -> Result<u64, StoreError> {
     let sql = match subject {
         Subject::User(_) => "delete from session_states where tenant_id = ?1 and user_id = ?2",
         Subject::Session(_) => "delete from session_states where tenant_id = ?1 and session_id = ?2",
         Subject::Task(_) => {
             // A conversation of this task goes whole; of another one nobody can tell which words came from here.
-            let sql = "update session_states set summary = null, window_from = 1, title = '' where tenant_id = ?1 and session_id in (
-                 select session_id from messages where tenant_id = ?1 and task_id = ?2)";
+            let sql = "update session_states set summary = null, window_from = 1, title = '' where tenant_id = ?1
+                 and session_id in (select session_id from messages where tenant_id = ?1 and task_id = ?2)";
             tx.execute(sql, params)?;
             "delete from session_states where tenant_id = ?1 and task_id = ?2 and not exists (
                  select 1 from messages m where m.tenant_id = ?1 and m.session_id = session_states.session_id

@@ -55,10 +55,10 @@ pub use longhaul_model as model;
 pub use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, Problem};
 pub use longhaul_operate as operate;
 pub use longhaul_operate::{
-    Answered, Asked, Belonging, CASE_LIMIT, Cancelled, CaseResult, ChainLink, Decision, ErrorKind, EvalError,
-    EvalReport, Explanation, Fact, Kept, KeptFilter, Line, Linked, OpenWait, OperateError, Operator, Reached, Retried,
-    Shown, Standing, StorePlace, Tail, TaskEvent, Unknown, Whereabouts, complete_case, file_name, harmless, moment,
-    run_cases,
+    Answered, Asked, Belonging, CASE_LIMIT, Cancelled, CaseResult, ChainLink, Decision, ErasureReceipt, ErrorKind,
+    EvalError, EvalReport, Explanation, Fact, Kept, KeptFilter, Line, Linked, OpenWait, OperateError, Operator,
+    Reached, Retried, Shown, Standing, StorePlace, Tail, TaskEvent, Unknown, Whereabouts, complete_case, file_name,
+    harmless, moment, run_cases,
 };
 pub use longhaul_server as server;
 pub use longhaul_store as store;
@@ -69,7 +69,8 @@ pub use longhaul_workspace as workspace;
 pub use mcp::{McpHttp, ToolOptions, memory_tools, serve_mcp};
 pub use memories::{
     Correcting, Evaluation, Filters, Forgetting, Memories, MemoriesError, MemoriesPlace, MigrateTo, Migration, Missed,
-    Packing, Question, Remembering, memory_error_kind, questions, receipt_lines, review_error_kind, session_error_kind,
+    Packing, Question, Remembering, memory_error_kind, memory_over, questions, receipt_lines, review_error_kind,
+    session_error_kind,
 };
 pub use queries::{Details, FeatureView, Status};
 pub use report::ReportWritten;

@@ -423,7 +423,7 @@ fn count_workspace(receipt: &mut ErasureReceipt, erased: &workspace::Erased) {
         ("milestones", erased.milestones),
         ("messages", erased.messages),
         ("states of conversations", erased.sessions),
-        ("shared knowledge", erased.shared),
+        ("proposals for shared knowledge", erased.proposals),
         ("events", erased.events),
     ] {
         receipt.count(what, many);
