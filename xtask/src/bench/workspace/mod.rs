@@ -1,6 +1,6 @@
 //! `cargo xtask bench workspace`: the figures promised for records, milestones, context packs and the gateway, beside
 //! Agently 4.1.3.4, whose workspace does what ours does. It owns the order of the sections and the rows; what is measured is
-//! said in the programs `workspace_figures` and `bench_gateway`.
+//! said in the program `workspace_figures`.
 //!
 //! Flags: `--only packs,million` measures some sections. The million takes some ten minutes and 8 GB of disk in the
 //! temporary folder; it is left out, and said so, where that much is not free.
@@ -147,18 +147,9 @@ fn million(stage: &Stage<'_>) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// The gateway's own program, where it is there.
+/// As `cargo xtask bench gateway` measures it.
 fn gateway(stage: &Stage<'_>) -> anyhow::Result<Vec<Row>> {
-    let (rate, tail) = ("gateway: authenticated task query on loopback", "gateway: the same, p99");
-    if !stage.root.join("crates/longhaul-server/examples/bench_gateway.rs").is_file() {
-        let why = "there is no program bench_gateway in longhaul-server";
-        return Ok(vec![Row::new(rate, "/s", None).bar(Bar::AtLeast(10_000.0)).note(why)]);
-    }
-    let m = Ours::build(stage.root, "longhaul-server", "bench_gateway")?.ask(&[])?;
-    Ok(vec![
-        Row::new(rate, "/s", m["per_second"].as_f64()).bar(Bar::AtLeast(10_000.0)),
-        Row::new(tail, "ms", ms(&m, "p99_us")).bar(Bar::AtMost(5.0)),
-    ])
+    super::gateway::measured(stage.root, "5")
 }
 
 fn anonymous(what: &str, m: &Value, most: f64) -> Row {
