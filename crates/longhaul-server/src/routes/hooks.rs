@@ -78,7 +78,7 @@ async fn come_in(
     let claim = Claim::read(&parts.headers, now).map_err(refuse)?;
     let body = read_body(&gateway, &parts.headers, body).await?;
     claim.verify(&endpoint.secrets.good(now), &body).map_err(refuse)?;
-    let taken = act(&gateway, &endpoint, &claim.id, input::json(&body)?).await?;
+    let taken = act(&gateway, &endpoint, &claim.id, any_json(&body)?).await?;
     let counted = if taken.repeated { &counts.repeated } else { &counts.accepted };
     counted.fetch_add(1, Ordering::Relaxed);
     Ok(Json(taken))
@@ -99,12 +99,20 @@ async fn answer(State(gateway): State<Gateway>, request: Request) -> Result<Json
     let body = read_body(&gateway, &parts.headers, body).await?;
     // The answer is its own name: the same one may come twice.
     let request_id = format!("hook:{}", &Digest::of(&body).hex()[..32]);
-    let value: Value = input::json(&body)?;
+    let value: Value = any_json(&body)?;
     match gateway.runtime().answer_by_token(&token, value, &request_id).await {
         Ok(continued) => Ok(Json(taken(&continued))),
         Err(DurableError::NoToken) => Err(no_token()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Any JSON: what others send need not be an object.
+fn any_json(body: &[u8]) -> Result<Value, Problem> {
+    serde_json::from_slice(body).map_err(|error| {
+        let detail: String = format!("the body is no JSON: {error}").chars().take(400).collect();
+        Problem::new(StatusCode::BAD_REQUEST, "malformed", detail).at("body")
+    })
 }
 
 async fn read_body(gateway: &Gateway, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
