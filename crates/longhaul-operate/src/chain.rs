@@ -128,7 +128,29 @@ fn steps(view: &ExecutionView, moments: &[Moment], focus: &Focus) -> Vec<(StepId
         }
     };
     let skipped = found.len().saturating_sub(STEPS_MAX);
-    found.into_iter().skip(skipped).map(|step| (step.clone(), said(moments, &step))).collect()
+    let mut steps: Vec<_> = found.into_iter().skip(skipped).map(|step| (step.clone(), said(moments, &step))).collect();
+    // The one that failed recorded nothing: the error names it.
+    let is_now = focus.point.as_ref().is_none_or(|point| point.superstep > view.superstep);
+    if let Some(failed) = failed(view).filter(|_| is_now)
+        && !steps.iter().any(|(step, _)| *step == failed)
+    {
+        let what = format!("{}: failed, and recorded nothing", failed.within());
+        steps.push((failed, what));
+    }
+    steps
+}
+
+/// The step that the error of a failed execution names.
+pub(crate) fn failed(view: &ExecutionView) -> Option<StepId> {
+    let error = view.execution.error.as_ref().filter(|_| view.execution.status == Status::Failed)?;
+    let prefix = format!("{}/", view.execution.id);
+    let from = &error[error.find(&prefix)?..];
+    // The name may have any characters, so that it ends with the first number of which an id can be made.
+    let numbers = from.match_indices('#').map(|(at, _)| {
+        let digits = from[at + 1..].find(|char: char| !char.is_ascii_digit());
+        digits.map_or(from.len(), |digits| at + 1 + digits)
+    });
+    numbers.take(8).find_map(|end| from[..end].parse().ok())
 }
 
 /// What became of a step, in words.

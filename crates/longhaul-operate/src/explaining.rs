@@ -199,7 +199,8 @@ impl Operator {
         let id = step.to_string();
         let mine: Vec<_> = moments.iter().filter(|moment| moment.what.step() == Some(step)).cloned().collect();
         let result = self.runtime.step_result(&self.scope, step).await?;
-        if mine.is_empty() && result.is_none() {
+        let has_failed = chain::failed(&view).as_ref() == Some(step);
+        if mine.is_empty() && result.is_none() && !has_failed {
             return Err(self.unknown(&id, LOOKED_FOR));
         }
         let mut told = Explanation::new(&id, "step");
@@ -220,6 +221,9 @@ impl Operator {
         if let Some(result) = &result {
             told.fact("result", result.clone());
         }
+        if let Some(error) = view.execution.error.as_ref().filter(|_| has_failed) {
+            told.fact("error", error.clone());
+        }
         told.story = self.told(&step.execution, &mine, u32::try_from(most).unwrap_or(u32::MAX)).await?;
         let within = step.within();
         told.story.retain(|line| line.kind != "event" || line.step.as_deref() == Some(&within));
@@ -235,6 +239,7 @@ impl Operator {
             (None, None) if mine.iter().any(|moment| matches!(moment.what, Happening::Asked { .. })) => {
                 "a wait: `longhaul explain` of its wait_… says more".to_owned()
             }
+            (None, None) if has_failed => "failed, and recorded nothing: it runs again when its node does".to_owned(),
             (None, None) => "not recorded: it runs when its node does".to_owned(),
         });
         told.chain = self.chain(&view, &moments, Focus { step: Some(step.clone()), ..Focus::default() }).await?;

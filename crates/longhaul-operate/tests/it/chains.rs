@@ -64,7 +64,7 @@ async fn a_failure_is_traced_from_the_event_to_the_evidence_and_every_id_on_the_
         "{chain:#?}"
     );
     let what = |kind: &str| chain.iter().filter(|link| link.kind == kind).map(|link| &*link.what).collect::<Vec<_>>();
-    assert_eq!(what("step"), ["publish/4/seal#1 (pure): recorded"]);
+    assert_eq!(what("step"), ["publish/4/seal#1 (pure): recorded", "publish/4/print#2: failed, and recorded nothing"]);
     assert_eq!(what("checkpoint"), ["the state after ask, from which it resumes with publish"]);
     assert!(chain.iter().any(|link| link.id.as_deref().is_some_and(|id| id.ends_with("@3"))), "{chain:#?}");
     let evidence = what("evidence").join("\n");
@@ -76,8 +76,14 @@ async fn a_failure_is_traced_from_the_event_to_the_evidence_and_every_id_on_the_
     let mut seen: BTreeSet<String> = waiting.iter().cloned().collect();
     while let Some(id) = waiting.pop_front() {
         let told = explained(&operator, &id).await.unwrap_or_else(|error| panic!("{id}: {error}"));
-        let text = serde_json::to_string(&told).unwrap();
-        for next in ids(&text) {
+        // Names of steps may have spaces: what stands as an id by itself is taken whole.
+        let mut text = serde_json::to_string(&told).unwrap();
+        let own = told.chain.iter().map(|link| &link.id).chain(told.story.iter().map(|line| &line.id));
+        let own: BTreeSet<String> = own.flatten().cloned().collect();
+        for id in own.iter().rev() {
+            text = text.replace(id, " ");
+        }
+        for next in ids(&text).into_iter().chain(own) {
             if seen.insert(next.clone()) {
                 waiting.push_back(next);
             }
