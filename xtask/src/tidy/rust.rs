@@ -44,6 +44,7 @@ const MAY_SLEEP: &[(&str, &str)] = &[
     ),
     ("crates/longhaul-milvus/src/probe.rs", "whether rows leave by themselves shows only after their time"),
     ("crates/longhaul-testbed/src/milvus.rs", "a server that starts is asked again until it answers"),
+    ("crates/longhaul-durable/tests/it/replaying.rs", "a graph's timer is what is recorded and replayed"),
     ("crates/longhaul-durable/src/task.rs", "the pause before another attempt is the policy"),
     ("crates/longhaul-durable/src/timers.rs", "durable timers are about time"),
     ("crates/longhaul-durable/src/worker.rs", "a worker pauses after a failure of the store"),

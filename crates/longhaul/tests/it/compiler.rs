@@ -24,15 +24,15 @@ pub(crate) fn errors(function: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("case.rs");
     let text = format!(
-        "#![allow(unused)]
-         use longhaul::{{durable::*, memory::*, operate::*, store::*, workspace::*, *}};
+        "use longhaul::{{durable::*, memory::*, operate::*, store::*, workspace::*, *}};
          {function}
          fn main() {{}}"
     );
     std::fs::write(&source, text).unwrap();
     let library = library();
     let output = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
-        .args(["--edition", "2024", "--crate-type", "bin", "--emit", "metadata", "--color", "never", "-o"])
+        .args(["--edition", "2024", "--crate-type", "bin", "--emit", "metadata", "--color", "never"])
+        .args(["--cap-lints", "allow", "-o"])
         .arg(folder.path().join("case.rmeta"))
         .arg("--extern")
         .arg(format!("longhaul={}", library.display()))
