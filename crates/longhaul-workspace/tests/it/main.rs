@@ -16,10 +16,10 @@ mod records;
 mod refused;
 #[cfg(test)]
 mod retention;
+mod reviewing;
 #[cfg(test)]
 mod rights;
 #[cfg(test)]
 mod searching;
-mod reviewing;
 #[cfg(test)]
 mod sessions;
