@@ -140,7 +140,8 @@ impl Lane {
                 }
                 act => {
                     let (size, as_stream) =
-                        [(300, false), (2_000, false), (16_000, true), (60_000, false), (900_000, true)][act - 3];
+                        [(300, false), (2_000, false), (16_000, true), (60_000, false), (900_000, true)]
+                            [act.saturating_sub(3)];
                     self.say(&format!("begin {marker}"))?;
                     self.keep(new(&marker, size, as_stream), &marker).await?;
                 }
