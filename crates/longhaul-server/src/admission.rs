@@ -15,6 +15,7 @@ use axum::{
 use crate::{
     Caller, Gateway, Problem,
     caller::forbidden,
+    change,
     guard::Guard,
     keys::{Key, Refused, Role},
     serve::Peer,
@@ -94,6 +95,7 @@ async fn pass(door: &Door, request: &mut Request, trace: &longhaul_core::TraceId
     if !asks && key.role < Role::Operator {
         return Err(forbidden(key.role, Role::Operator));
     }
+    change::idempotency_key(request.headers())?;
     request.extensions_mut().insert(Caller::new(key, trace.clone()));
     Ok(())
 }

@@ -25,6 +25,23 @@ const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
 /// The version of a row of either table.
 const V: u32 = 1;
 
+/// The name that a request gives itself, if it does.
+///
+/// # Errors
+/// 422 for a name that is none.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = given.next() else { return Ok(None) };
+    let fits = |text: &&str| {
+        (1..=IDEMPOTENCY_KEY_CHARS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
+    };
+    let (Some(key), None) = (value.to_str().ok().filter(fits), given.next()) else {
+        let detail = format!("write one Idempotency-Key of 1 to {IDEMPOTENCY_KEY_CHARS_MAX} visible ASCII characters");
+        return Err(Problem::invalid("header.idempotency-key", detail));
+    };
+    Ok(Some(key))
+}
+
 /// A change that somebody wishes for.
 #[derive(Debug, Clone)]
 pub(crate) struct Wish {
@@ -130,16 +147,7 @@ impl Wish {
     /// # Errors
     /// 422 for a name that is none.
     pub(crate) fn repeatable(mut self, headers: &HeaderMap, body: &[u8]) -> Result<Self, Problem> {
-        let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
-        let Some(value) = given.next() else { return Ok(self) };
-        let fits = |text: &&str| {
-            (1..=IDEMPOTENCY_KEY_CHARS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
-        };
-        let (Some(key), None) = (value.to_str().ok().filter(fits), given.next()) else {
-            let detail =
-                format!("write one Idempotency-Key of 1 to {IDEMPOTENCY_KEY_CHARS_MAX} visible ASCII characters");
-            return Err(Problem::invalid("header.idempotency-key", detail));
-        };
+        let Some(key) = idempotency_key(headers)? else { return Ok(self) };
         let digest = *Digest::of_parts([self.action.as_bytes(), self.target.as_bytes(), body]).as_bytes();
         self.repeat = Some(Repeat { key: key.to_owned(), digest });
         Ok(self)

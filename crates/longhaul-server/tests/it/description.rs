@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::house::{House, send};
 
 /// How long requests are made up for.
-const SECONDS: &str = "45";
+const SECONDS: &str = "90";
 
 #[tokio::test]
 async fn anybody_may_read_what_the_api_is_and_nobody_else_is_told_more() {
