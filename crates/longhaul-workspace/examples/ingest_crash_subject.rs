@@ -10,10 +10,13 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{BufRead, Cursor, Write},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use longhaul_core::{Ambient, Digest, Scope, SeededRng, SessionId, TaskId, TaskScope, TraceId};
+use longhaul_core::{
+    Ambient, Clock, Digest, Scope, SeededRng, SessionId, SystemClock, SystemRng, TaskId, TaskScope, TimeMs, TraceId,
+};
 use longhaul_memory::Memory;
 use longhaul_store::{Store, StoreError, StoreSettings};
 use longhaul_workspace::{
@@ -57,13 +60,13 @@ struct Opened {
 }
 
 impl Opened {
-    async fn new(dir: &Path) -> Result<Self, Failure> {
+    async fn new(dir: &Path, ambient: Ambient) -> Result<Self, Failure> {
         let settings = match std::env::var("LONGHAUL_CRASH_URL") {
             Ok(url) => StoreSettings::from_url(&url, dir)?,
             Err(_) => StoreSettings::new(dir),
         };
         let migrations = [longhaul_memory::MIGRATIONS, longhaul_workspace::MIGRATIONS];
-        let store = Store::open(settings, Ambient::system(), &migrations).await?;
+        let store = Store::open(settings, ambient, &migrations).await?;
         let memory = Memory::new(store.clone(), None);
         Ok(Self { workspace: Workspace::new(store.clone(), memory.clone()), store, memory })
     }
@@ -79,7 +82,7 @@ impl Opened {
 }
 
 async fn work(given: Arguments) -> Result<(), Failure> {
-    let opened = Opened::new(&given.store).await?;
+    let opened = Opened::new(&given.store, Ambient::system()).await?;
     let mut lanes = tokio::task::JoinSet::new();
     for lane in given.lanes {
         let path = given.acts.join(format!("{lane}-{}", given.life));
@@ -92,6 +95,16 @@ async fn work(given: Arguments) -> Result<(), Failure> {
         ended??;
     }
     Ok(())
+}
+
+/// A day ahead: what was put into rows of PostgreSQL an hour ago or less is not swept, whatever the grace.
+#[derive(Debug)]
+struct Tomorrow;
+
+impl Clock for Tomorrow {
+    fn now(&self) -> TimeMs {
+        TimeMs(SystemClock.now().0 + 24 * 60 * 60 * 1_000)
+    }
 }
 
 /// One sequence of acts in one task.
@@ -213,7 +226,8 @@ impl Expected {
 }
 
 async fn judge(given: &Arguments) -> Result<(), Failure> {
-    let opened = Opened::new(&given.store).await?;
+    let ambient = Ambient::new(Arc::new(Tomorrow), Arc::new(SystemRng::default()));
+    let opened = Opened::new(&given.store, ambient).await?;
     let mut expected = Expected::default();
     for entry in fs::read_dir(&given.acts)? {
         expected.read(&entry?.path())?;
