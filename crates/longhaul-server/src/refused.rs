@@ -66,6 +66,7 @@ impl From<MemoryError> for Problem {
     fn from(error: MemoryError) -> Self {
         match error {
             MemoryError::Store(error) => error.into(),
+            #[expect(clippy::wildcard_enum_match_arm, reason = "all others are told apart there")]
             other => of_memory(&other),
         }
     }

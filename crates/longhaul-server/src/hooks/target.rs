@@ -231,8 +231,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     // Global unicast, without protocol assignments and Teredo (2001::/23), documentation and 6to4, which hides an
     // IPv4 address.
     let global = segments[0] & 0xe000 == 0x2000;
-    let reserved = (segments[0] == 0x2001 && segments[1] < 0x200)
-        || (segments[0] == 0x2001 && segments[1] == 0xdb8)
+    let reserved = (segments[0] == 0x2001 && (segments[1] < 0x200 || segments[1] == 0xdb8))
         || segments[0] == 0x2002
         || (segments[0] == 0x3fff && segments[1] < 0x1000);
     global && !reserved

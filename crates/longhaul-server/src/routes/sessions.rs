@@ -307,6 +307,7 @@ async fn list(
     let page = sessions.list(which.after.as_deref(), which.limit.get() as usize).await;
     let page = page.map_err(|error| match error {
         SessionError::Field { value, .. } => Problem::missing("page", &value),
+        #[expect(clippy::wildcard_enum_match_arm, reason = "all others are told apart where every route's are")]
         other => other.into(),
     })?;
     Ok(Json(Page { items: page.sessions.into_iter().map(Into::into).collect(), next: page.next }))
