@@ -71,9 +71,11 @@ impl Operator {
         about.push(point.to_string());
         about.push(execution.id.to_string());
         let whole = focus.step.is_none() && focus.wait.is_none() && focus.point.is_none() && focus.event.is_none();
+        // The state is what all checkpoints up to that one have added.
+        let until = if whole { u64::MAX } else { outer(&point.ns, point.superstep) };
         let wanted = wanted(view, &focus);
         let (scope, id) = (self.scope.clone(), execution.id.clone());
-        let found = self.store.read(move |read| gather(read, &scope, &id, &wanted, &about, whole)).await?;
+        let found = self.store.read(move |read| gather(read, &scope, &id, &wanted, &about, until)).await?;
         let mut chain = Vec::new();
         if let Some(event) = &found.event {
             chain.push(ChainLink {
@@ -104,7 +106,8 @@ fn nodes(view: &ExecutionView) -> String {
 /// The steps from which it was seen: what was asked for, else those of the open superstep, else the last ones.
 fn steps(view: &ExecutionView, moments: &[Moment], focus: &Focus) -> Vec<(StepId, String)> {
     if let Some(step) = &focus.step {
-        return vec![(step.clone(), said(moments, step))];
+        let has_failed = failed(view).as_ref() == Some(step);
+        return vec![(step.clone(), if has_failed { nothing_of(step) } else { said(moments, step) })];
     }
     let all = moments.iter().filter_map(|moment| moment.what.step());
     let of = |superstep: u64| -> Vec<StepId> {
@@ -134,10 +137,14 @@ fn steps(view: &ExecutionView, moments: &[Moment], focus: &Focus) -> Vec<(StepId
     if let Some(failed) = failed(view).filter(|_| is_now)
         && !steps.iter().any(|(step, _)| *step == failed)
     {
-        let what = format!("{}: failed, and recorded nothing", failed.within());
+        let what = nothing_of(&failed);
         steps.push((failed, what));
     }
     steps
+}
+
+fn nothing_of(failed: &StepId) -> String {
+    format!("{}: failed, and recorded nothing", failed.within())
 }
 
 /// The step that the error of a failed execution names.
@@ -172,18 +179,21 @@ fn said(moments: &[Moment], step: &StepId) -> String {
     }
 }
 
+/// The superstep of the outermost frame in which a superstep of this frame lies.
+fn outer(ns: &str, superstep: u64) -> u64 {
+    ns.split_once('.').and_then(|(first, _)| first.parse().ok()).unwrap_or(superstep)
+}
+
 /// The checkpoint on which it rests.
 fn point(view: &ExecutionView, focus: &Focus) -> Point {
     let id = &view.execution.id;
     if let Some(point) = &focus.point {
         return point.clone();
     }
-    let outer = |step: &StepId| match step.ns.split_once('.') {
-        Some((superstep, _)) => superstep.parse().unwrap_or(step.superstep),
-        None => step.superstep,
-    };
     match &focus.step {
-        Some(step) if outer(step) <= view.superstep => Point::new(id, outer(step)),
+        Some(step) if outer(&step.ns, step.superstep) <= view.superstep => {
+            Point::new(id, outer(&step.ns, step.superstep))
+        }
         Some(_) | None => Point::new(id, view.superstep),
     }
 }
@@ -245,7 +255,7 @@ fn gather(
     execution: &ExecutionId,
     wanted: &Wanted,
     about: &[String],
-    whole: bool,
+    until: u64,
 ) -> Result<Found, StoreError> {
     let of = |condition: &str, value: &str| rows::newest_event(read, scope, execution.as_str(), condition, value);
     let found = match wanted {
@@ -269,7 +279,9 @@ fn gather(
     };
     let mut mentioned = Vec::new();
     recorded_values(read, Some((&scope.tenant, execution)), refs::MARK, |recorded: Recorded| {
-        if whole || about.contains(&recorded.id) {
+        let point = recorded.id.parse::<Point>().ok();
+        let is_before = until == u64::MAX || point.is_some_and(|point| outer(&point.ns, point.superstep) <= until);
+        if is_before || about.contains(&recorded.id) {
             mentioned.extend(refs::in_value(&recorded.value).into_iter().map(|found| (recorded.id.clone(), found)));
         }
         Ok(())
@@ -285,7 +297,7 @@ fn gather(
         for id in ids.iter().filter(|id| seen.insert((*id).clone())).take(EVIDENCE_MAX * 2) {
             linked.extend(rows::links_of(read, scope, id)?);
         }
-        if whole {
+        if until == u64::MAX {
             own = rows::records_of_execution(read, scope, execution.as_str(), EVIDENCE_MAX)?;
         }
     }
