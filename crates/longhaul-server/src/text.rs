@@ -14,8 +14,7 @@ impl TryFrom<String> for TextLine {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
         let chars = text.chars().count();
-        let controls = |char: char| (char as u32) < 0x20 || char == '\u{7f}';
-        if (1..=LINE_CHARS_MAX).contains(&chars) && !text.contains(controls) {
+        if (1..=LINE_CHARS_MAX).contains(&chars) && !text.contains(char::is_control) {
             Ok(Self(text))
         } else {
             Err(format!("write 1 to {LINE_CHARS_MAX} characters on one line, without control characters"))

@@ -27,7 +27,8 @@ pub struct KeyRing(Arc<Inner>);
 struct Inner {
     store: Store,
     trust_max: Duration,
-    known: RwLock<HashMap<String, (Arc<Key>, Instant)>>,
+    /// Since when each is believed; nothing for those that have to be looked at again.
+    known: RwLock<HashMap<String, (Arc<Key>, Option<Instant>)>>,
     /// Counts the times when keys may have changed.
     changed: watch::Sender<u64>,
 }
@@ -93,7 +94,7 @@ impl KeyRing {
         let Inner { store, trust_max, known, changed } = &*self.0;
         let remembered = known.read().unwrap_or_else(PoisonError::into_inner).get(prefix).cloned();
         if let Some((key, since)) = remembered
-            && since.elapsed() < *trust_max
+            && since.is_some_and(|since| since.elapsed() < *trust_max)
         {
             return Ok(Some(key));
         }
@@ -107,7 +108,7 @@ impl KeyRing {
             if known.len() >= REMEMBERED_MAX {
                 known.clear();
             }
-            known.insert(prefix.to_owned(), (key.clone(), since));
+            known.insert(prefix.to_owned(), (key.clone(), Some(since)));
         }
         Ok(Some(key))
     }
@@ -158,12 +159,13 @@ impl KeyRing {
 }
 
 impl Inner {
-    /// Forgets the key of this prefix, or all.
+    /// Believes the key of this prefix, or all, no longer. That they came in lately is remembered: they are still
+    /// listened to while wrong keys come from the same address.
     fn forget(&self, prefix: Option<&str>) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         match prefix {
-            Some(prefix) => drop(known.remove(prefix)),
-            None => known.clear(),
+            Some(prefix) => known.get_mut(prefix).into_iter().for_each(|(_, since)| *since = None),
+            None => known.values_mut().for_each(|(_, since)| *since = None),
         }
         self.changed.send_modify(|count| *count += 1);
     }

@@ -21,7 +21,7 @@ use crate::{
 #[into_params(parameter_in = Query)]
 pub(crate) struct Which {
     /// About this id only.
-    #[param(value_type = Option<String>, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[param(value_type = Option<String>, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     target: Option<TextLine>,
     /// Behind this entry.
     #[param(value_type = Option<String>, pattern = "^[A-Za-z0-9_.:/-]{1,128}$")]

@@ -193,7 +193,7 @@ pub(crate) struct Story {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cancel {
     /// Kept with the execution.
-    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     reason: TextLine,
 }
 
@@ -210,7 +210,7 @@ pub(crate) struct Cancelled {
 #[schema(as = NewNote)]
 pub(crate) struct NoteBody {
     /// In words.
-    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     note: TextLine,
     /// And as data.
     #[serde(default)]

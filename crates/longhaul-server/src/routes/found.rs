@@ -22,16 +22,16 @@ use crate::{
 #[into_params(parameter_in = Query)]
 pub(crate) struct Which {
     /// Only of this group.
-    #[param(value_type = Option<String>, min_length = 1, max_length = 64, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
-    collection: Option<TextLine>,
+    #[param(value_type = Option<String>, pattern = "^[a-z0-9_.-]{1,64}$")]
+    collection: Option<GroupName>,
     /// Only of this kind.
     #[param(pattern = "^[a-z][a-z0-9_]{0,39}$")]
     kind: Option<String>,
     /// Only versions of this name.
-    #[param(value_type = Option<String>, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[param(value_type = Option<String>, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     name: Option<TextLine>,
     /// Only about this subject.
-    #[param(value_type = Option<String>, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[param(value_type = Option<String>, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     subject: Option<TextLine>,
     /// Versions that others have superseded as well.
     #[serde(default)]
@@ -103,7 +103,7 @@ pub(crate) struct RecordHit {
 #[into_params(parameter_in = Query)]
 pub(crate) struct Walk {
     /// The id where it begins.
-    #[param(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[param(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     id: TextLine,
     /// `origins` for what supports it, `outcomes` for what became of it, `both`; `both` without.
     #[param(pattern = "^(origins|outcomes|both)$")]

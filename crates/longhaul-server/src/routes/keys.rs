@@ -45,7 +45,7 @@ pub(crate) struct NewKeyBody {
     /// What it may do.
     role: Role,
     /// What people call it.
-    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     label: TextLine,
     /// After how many seconds it ends; never if nothing is said.
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 3153600000_i64)]

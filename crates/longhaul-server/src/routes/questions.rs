@@ -21,7 +21,7 @@ use crate::{
 #[into_params(parameter_in = Query)]
 pub(crate) struct Asked {
     /// An id of any kind, or a thread.
-    #[param(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[param(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     id: TextLine,
     /// Of what happened, at most so many lines, the newest.
     #[serde(default)]

@@ -330,7 +330,7 @@ async fn get(
 #[utoipa::path(
     get, path = "/v1/records/{record}/content", tag = "records",
     params(("record" = String, Path, description = "The record", pattern = "^rec_[A-Za-z0-9-]{1,64}$")),
-    responses((status = 200, body = String, content_type = "application/octet-stream"), (status = 304))
+    responses((status = 200, body = String, content_type = "*/*"), (status = 304))
 )]
 async fn content(
     State(gateway): State<Gateway>,

@@ -185,7 +185,7 @@ pub(crate) struct Which {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Decision {
     /// Why, in a few words.
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     #[serde(default)]
     why: Option<TextLine>,
 }
@@ -201,7 +201,7 @@ pub(crate) struct Rollback {
     #[serde(deserialize_with = "crate::words::whole")]
     version: Option<u32>,
     /// Why, in a few words.
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     #[serde(default)]
     why: Option<TextLine>,
 }

@@ -63,7 +63,7 @@ impl From<tasks::Task> for TaskView {
 #[schema(as = NewTask)]
 pub(crate) struct NewTaskBody {
     /// What a person calls it.
-    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     title: TextLine,
     /// The name of its state, unique in the tenant; a new one if nothing is said.
     #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9_.:/-]{1,128}$")]

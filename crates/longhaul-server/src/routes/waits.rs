@@ -63,7 +63,7 @@ pub(crate) struct Which {
     #[param(inline)]
     kind: Option<Kind>,
     /// Of this name.
-    #[param(value_type = Option<String>, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[param(value_type = Option<String>, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     name: Option<TextLine>,
     /// That are so; `waiting` if nothing is said.
     #[serde(default)]

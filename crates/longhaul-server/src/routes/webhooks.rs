@@ -57,7 +57,7 @@ pub(crate) struct EndpointView {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewEndpoint {
     /// What a person calls it.
-    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     name: TextLine,
     /// What a message that comes in does.
     action: Action,
@@ -110,7 +110,7 @@ pub(crate) struct SubscriptionView {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewSubscription {
     /// What a person calls it.
-    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     name: TextLine,
     /// Where events are sent: https, and an address that anybody could reach unless the operator has allowed it.
     url: String,

@@ -73,7 +73,7 @@ pub(crate) struct NewLinkBody {
 #[into_params(parameter_in = Query)]
 pub(crate) struct Around {
     /// The id whose links are wanted.
-    #[param(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[param(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     id: TextLine,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct GivenRef {
 #[schema(as = NewMilestone)]
 pub(crate) struct NewMilestoneBody {
     /// What it is called within the task.
-    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f]*$")]
+    #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     name: TextLine,
     /// The execution whose checkpoint it points to.
     #[schema(value_type = Option<String>, pattern = "^exec_[A-Za-z0-9-]{1,64}$")]
