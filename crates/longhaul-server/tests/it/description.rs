@@ -77,7 +77,7 @@ async fn schemathesis_finds_nothing() {
         "20261121",
     ]);
     // Streams have no end that it could wait for; `streams` tries those.
-    command.args(["--exclude-path-regex", "/events$", "--workers", "2"]);
+    command.args(["--exclude-path-regex", "/events$"]);
     command.args(["--no-shrink", "--request-timeout", "20", "--suppress-health-check", "all", "--warnings", "off"]);
     command.current_dir(house.dir.path()).stdin(Stdio::null()).kill_on_drop(true);
     let ended =
