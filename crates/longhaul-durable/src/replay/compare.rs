@@ -106,24 +106,23 @@ fn place_of(step: &StepId) -> String {
 fn nodes<S>(found: &mut Found<'_>, outcome: &Outcome<S>) {
     let Outcome::Failed { superstep, error, .. } = outcome else { return };
     let key = vec![(*superstep, 0)];
-    match innermost(error) {
-        NodeError::Replay { node, superstep, ordinal, recorded, asked } => {
-            let place = format!("node {node}, superstep {superstep}, step {ordinal}");
-            found.add(key, What::Step, place, format!("{recorded:?}"), format!("{asked:?}"));
-        }
-        NodeError::ReplayShort { node, superstep, ordinal, recorded } => {
-            let place = format!("node {node}, superstep {superstep}, step {ordinal}");
-            found.add(key, What::Step, place, format!("{recorded:?}"), "the node ends before it");
-        }
-        _ => {}
+    let place =
+        |node: &str, superstep: u64, ordinal: u32| format!("node {node}, superstep {superstep}, step {ordinal}");
+    let error = innermost(error);
+    if let NodeError::Replay { node, superstep, ordinal, recorded, asked } = error {
+        let place = place(node, *superstep, *ordinal);
+        found.add(key, What::Step, place, format!("{recorded:?}"), format!("{asked:?}"));
+    } else if let NodeError::ReplayShort { node, superstep, ordinal, recorded } = error {
+        let place = place(node, *superstep, *ordinal);
+        found.add(key, What::Step, place, format!("{recorded:?}"), "the node ends before it");
     }
 }
 
 fn innermost(error: &NodeError) -> &NodeError {
-    match error {
-        NodeError::Subgraph { source, .. } | NodeError::Child { source, .. } => innermost(source),
-        _ => error,
+    if let NodeError::Subgraph { source, .. } | NodeError::Child { source, .. } = error {
+        return innermost(source);
     }
+    error
 }
 
 fn missing_child(found: &mut Found<'_>, execution: &CaseExecution) {
@@ -349,7 +348,11 @@ fn end<S>(found: &mut Found<'_>, replayed: &Case, notes: &Notes, outcome: &Outco
     }
     let key = match outcome {
         Outcome::Failed { superstep, .. } => vec![(*superstep, u64::MAX)],
-        _ => place::end(),
+        Outcome::Completed(_)
+        | Outcome::Stopped(_)
+        | Outcome::Cancelled
+        | Outcome::Waiting(_)
+        | Outcome::NeedsReconcile(_) => place::end(),
     };
     let now = match (&notes.stopped, outcome) {
         (Some((execution, ns, superstep)), Outcome::Stopped(_)) => {
