@@ -5,8 +5,9 @@ use std::sync::OnceLock;
 use utoipa::{
     OpenApi,
     openapi::{
-        Content, ObjectBuilder, PathItem, Ref, RefOr, Required, ResponseBuilder, Type,
+        Content, ObjectBuilder, PathItem, Ref, RefOr, Required, ResponseBuilder, Schema, Type,
         path::{Operation, Parameter, ParameterBuilder, ParameterIn},
+        schema::AdditionalProperties,
         security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
     },
 };
@@ -42,6 +43,9 @@ pub(crate) fn complete(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::Op
     components.add_security_scheme("token", SecurityScheme::Http(token));
     let signature = ApiKey::Header(ApiKeyValue::new("webhook-signature"));
     components.add_security_scheme("signature", SecurityScheme::ApiKey(signature));
+    if let Some(action) = components.schemas.get_mut("Action") {
+        refuse_strangers(action);
+    }
     for (path, item) in &mut api.paths.paths {
         // What only asks, and what is named by its sender otherwise, takes no name for repetitions.
         let takes_no_name = path.starts_with("/v1/hooks/") || admission::ASKS.iter().any(|end| path.ends_with(end));
@@ -68,6 +72,16 @@ pub(crate) fn complete(mut api: utoipa::openapi::OpenApi) -> utoipa::openapi::Op
         }
     }
     api
+}
+
+/// Says of each choice of a tagged enum what its reader does: fields it does not know are refused.
+fn refuse_strangers(schema: &mut RefOr<Schema>) {
+    let RefOr::T(Schema::OneOf(choices)) = schema else { return };
+    for choice in &mut choices.items {
+        if let RefOr::T(Schema::Object(object)) = choice {
+            object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+        }
+    }
 }
 
 fn idempotency_key() -> Parameter {

@@ -38,7 +38,7 @@ pub(crate) struct Which {
     #[param(required = false)]
     superseded: bool,
     /// The `next` of the page before.
-    #[param(minimum = 0)]
+    #[param(value_type = Option<i64>, minimum = 0, maximum = 4294967295_i64)]
     after: Option<u32>,
     /// At most so many.
     #[serde(default)]
