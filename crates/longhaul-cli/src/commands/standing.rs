@@ -78,9 +78,11 @@ pub(crate) fn whose(global: &Global, command: &Whose) -> anyhow::Result<Exit> {
 }
 
 fn lines(style: Style, found: &Whereabouts) -> Vec<String> {
-    let title = found.title.as_ref().map_or_else(String::new, |title| format!(" {title}"));
+    let title = found.title.as_deref().unwrap_or_default();
     let mut lines = vec![
-        format!("{} {}{}", style.paint(Ink::Strong, "task"), found.task, style.fit_after(40, &title)),
+        format!("{} {} {}", style.paint(Ink::Strong, "task"), found.task, style.fit_after(40, title))
+            .trim_end()
+            .to_owned(),
         named(style, "phase", &found.phase),
     ];
     if let Some(reached) = &found.milestone {

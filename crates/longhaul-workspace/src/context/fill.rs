@@ -89,8 +89,17 @@ pub(super) fn fill(
     candidates.retain(|candidate| seen.insert(candidate.id.clone()));
     let (candidates, mut omitted) = sift(candidates, profile);
     let mut packing = Packing::new(profile, budget_tokens, counter);
+    // Shares and sizes bind while others could use the room; what is left in the end goes to the best that they kept out.
+    let mut kept_out = Vec::new();
     for candidate in &candidates {
-        packing.add(candidate);
+        if let Err(reason) = packing.add(candidate, Bounds::Shares) {
+            kept_out.push((candidate, reason));
+        }
+    }
+    for (candidate, reason) in kept_out {
+        if packing.add(candidate, Bounds::Budget).is_err() {
+            packing.filled.omitted.push(candidate.omitted(reason));
+        }
     }
     let filled = packing.finish(profile);
     omitted.extend(filled.omitted);
@@ -134,6 +143,15 @@ fn sift(candidates: Vec<Candidate>, profile: &Profile) -> (Vec<Candidate>, Vec<O
     (unlike, omitted)
 }
 
+/// What an item has to fit into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bounds {
+    /// The budget, the share of its owner, and the most of one item.
+    Shares,
+    /// The budget; a text that has to be cut is still no larger than one item may be.
+    Budget,
+}
+
 struct Packing<'a> {
     budget: u64,
     /// Most tokens of one item.
@@ -158,14 +176,19 @@ impl<'a> Packing<'a> {
         Self { budget, item_max, shares: shares.into(), used, counter, filled: Filled::default() }
     }
 
-    fn add(&mut self, candidate: &Candidate) {
+    /// Takes a candidate in, or says why not.
+    fn add(&mut self, candidate: &Candidate, bounds: Bounds) -> Result<(), Reason> {
         let left = self.budget.saturating_sub(self.used);
         let (share_max, share_used) = self.shares.get(&candidate.origin).copied().unwrap_or((self.budget, 0));
         let in_share = share_max.saturating_sub(share_used);
-        let may = left.min(in_share).min(self.item_max);
         let mut item = candidate.item(candidate.text.clone(), candidate.whole, 0);
         item.tokens = self.cost(&item);
         let needs = item.tokens;
+        let may = match bounds {
+            Bounds::Shares => left.min(in_share).min(self.item_max),
+            Bounds::Budget if needs <= left => left,
+            Bounds::Budget => left.min(self.item_max),
+        };
         if needs > may {
             match self.cut(candidate, needs, may) {
                 Some(cut) => item = cut,
@@ -175,8 +198,7 @@ impl<'a> Packing<'a> {
                     } else {
                         Reason::Budget { needs: needs.min(self.item_max), left }
                     };
-                    self.filled.omitted.push(candidate.omitted(reason));
-                    return;
+                    return Err(reason);
                 }
             }
         }
@@ -185,6 +207,7 @@ impl<'a> Packing<'a> {
             *used = used.saturating_add(item.tokens);
         }
         self.filled.items.push(item);
+        Ok(())
     }
 
     /// Tokens of an item in the rendered pack, its line break included.

@@ -2,8 +2,8 @@
 //! ends.
 //!
 //! ```text
-//! cargo run --example document_review -- start  /tmp/review    reads the contract, drafts, asks, and ends
-//! cargo run --example document_review -- approve /tmp/review "shorten the summary"
+//! cargo run -p longhaul --example document_review -- start  /tmp/review    reads the contract, drafts, asks, and ends
+//! cargo run -p longhaul --example document_review -- approve /tmp/review "shorten the summary"
 //! ```
 //!
 //! The first process makes a PDF of thirty pages, keeps what it sees as observations, drafts a report, decides on the
@@ -413,7 +413,7 @@ impl Session {
                 println!("\nThis process ends now. Next:");
                 println!("  longhaul where {} --store {store}", self.scope.task);
                 println!("  longhaul explain {} --store {store}", wait.id);
-                println!("  cargo run --example document_review -- approve {} \"your comments\"", self.dir.display());
+                println!("  cargo run -p longhaul --example document_review -- approve {} \"your comments\"", self.dir.display());
             }
             Outcome::Completed(review) => {
                 let report = review.final_report_ref.context("there is no report")?;

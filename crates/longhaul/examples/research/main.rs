@@ -2,8 +2,8 @@
 //! contradicts the others is dealt with, and a memo cites what it says.
 //!
 //! ```text
-//! cargo run --example research -- /tmp/research          one session: one question is answered
-//! cargo run --example research -- /tmp/research --all    all that are left
+//! cargo run -p longhaul --example research -- /tmp/research          one session: one question is answered
+//! cargo run -p longhaul --example research -- /tmp/research --all    all that are left
 //! ```
 //!
 //! It is the harness's idea without software: a list of questions, one a session, each marked as verified by a function
