@@ -413,7 +413,10 @@ impl Session {
                 println!("\nThis process ends now. Next:");
                 println!("  longhaul where {} --store {store}", self.scope.task);
                 println!("  longhaul explain {} --store {store}", wait.id);
-                println!("  cargo run -p longhaul --example document_review -- approve {} \"your comments\"", self.dir.display());
+                println!(
+                    "  cargo run -p longhaul --example document_review -- approve {} \"your comments\"",
+                    self.dir.display()
+                );
             }
             Outcome::Completed(review) => {
                 let report = review.final_report_ref.context("there is no report")?;
