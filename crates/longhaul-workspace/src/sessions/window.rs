@@ -176,8 +176,9 @@ mod tests {
     fn the_newest_messages_are_taken_by_whole_units() {
         let messages = conversation(&["u", "a", "u", "c:1,2", "t:1", "t:2", "a"]);
         assert_eq!(newest(&messages, 1), 6);
-        assert_eq!(newest(&messages, 3), 6, "the call with its results would be five");
-        assert_eq!(newest(&messages, 5), 2 + 1);
+        assert_eq!(newest(&messages, 3), 6, "with the call and its results it would be four");
+        assert_eq!(newest(&messages, 4), 3);
+        assert_eq!(newest(&messages, 5), 2);
         assert_eq!(newest(&messages, 100), 0);
         assert_eq!(newest(&messages, 0), 7);
         assert_eq!(newest(&messages[..6], 2), 3, "longer than asked for, as it cannot be split");
