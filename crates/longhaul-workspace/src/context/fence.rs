@@ -106,8 +106,11 @@ fn printed(digest: &Digest) -> String {
 /// A text that cannot be taken for a mark and shows all it holds.
 fn harmless(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
-    let mut rest = text.char_indices();
-    while let Some((at, c)) = rest.next() {
+    let mut taken = 0;
+    // Most of a text stays as it is, and is taken over in one piece.
+    for (at, c) in text.char_indices().filter(|(_, c)| is_special(*c)) {
+        clean.push_str(&text[taken..at]);
+        taken = at + c.len_utf8();
         match c {
             '<' if is_mark_like(&text[at + 1..]) => clean.push('‹'),
             '\r' if text[at + 1..].starts_with('\n') => {}
@@ -117,7 +120,17 @@ fn harmless(text: &str) -> String {
             c => clean.push(c),
         }
     }
+    clean.push_str(&text[taken..]);
     clean
+}
+
+/// What is not simply taken over.
+fn is_special(c: char) -> bool {
+    match c {
+        ' '..=';' | '='..='~' | '\n' | '\t' => false,
+        '<' | '\r' | '\u{0B}' | '\u{0C}' | '\u{85}' | '\u{2028}' | '\u{2029}' => true,
+        c => is_hidden(c),
+    }
 }
 
 /// Whether what follows a `<` reads like our marks, in any case and with white space or invisible characters in between.

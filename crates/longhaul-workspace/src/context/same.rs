@@ -6,7 +6,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher},
 };
 
 use longhaul_core::TimeMs;
@@ -19,6 +19,27 @@ const LIKENESS_MIN: f32 = 0.85;
 const SHINGLES_MIN: usize = 8;
 /// Characters of a text that are compared.
 const CHARS_MAX: usize = 16_384;
+
+/// Shingles are hashes already: they are not hashed again.
+#[derive(Debug, Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+type Shingles = HashSet<u64, BuildHasherDefault<AsIs>>;
+type Holders = HashMap<u64, Vec<usize>, BuildHasherDefault<AsIs>>;
 
 /// A text with what it is compared by.
 #[derive(Debug)]
@@ -46,8 +67,8 @@ pub(super) enum Verdict {
 pub(super) fn judge(texts: &[Text<'_>]) -> Vec<Verdict> {
     let mut verdicts = vec![Verdict::Stays; texts.len()];
     let mut digests: HashMap<[u8; 32], usize> = HashMap::new();
-    let shingles: Vec<HashSet<u64>> = texts.iter().map(|text| shingles(text.text)).collect();
-    let mut holders: HashMap<u64, Vec<usize>> = HashMap::new();
+    let shingles: Vec<Shingles> = texts.iter().map(|text| shingles(text.text)).collect();
+    let mut holders = Holders::default();
     for (at, text) in texts.iter().enumerate() {
         if let Some(first) = text.digest.and_then(|digest| digests.get(&digest)) {
             verdicts[at] = Verdict::Equal(stays(&verdicts, *first));
@@ -90,12 +111,7 @@ fn stays(verdicts: &[Verdict], mut at: usize) -> usize {
 }
 
 /// The one that stays and holds most of this text, if it holds enough.
-fn nearest(
-    shingles: &[HashSet<u64>],
-    verdicts: &[Verdict],
-    holders: &HashMap<u64, Vec<usize>>,
-    at: usize,
-) -> Option<(usize, f32)> {
+fn nearest(shingles: &[Shingles], verdicts: &[Verdict], holders: &Holders, at: usize) -> Option<(usize, f32)> {
     let own = &shingles[at];
     let mut shared: HashMap<usize, usize> = HashMap::new();
     for shingle in own {
@@ -113,15 +129,15 @@ fn nearest(
 }
 
 /// How much of the first is in the second.
-fn share(of: &HashSet<u64>, within: &HashSet<u64>) -> f32 {
+fn share(of: &Shingles, within: &Shingles) -> f32 {
     of.intersection(within).count() as f32 / of.len().max(1) as f32
 }
 
 /// The shingles of a text; of a short one its words as one.
-fn shingles(text: &str) -> HashSet<u64> {
+fn shingles(text: &str) -> Shingles {
     let words = words(text);
     if words.is_empty() {
-        return HashSet::new();
+        return Shingles::default();
     }
     words.windows(WORDS.min(words.len())).map(hashed).collect()
 }
@@ -147,6 +163,8 @@ fn words(text: &str) -> Vec<u64> {
             end(&mut word);
             word.push(c);
             end(&mut word);
+        } else if c.is_ascii_alphanumeric() {
+            word.push(c.to_ascii_lowercase());
         } else if c.is_alphanumeric() {
             word.extend(c.to_lowercase());
         } else {
