@@ -282,8 +282,8 @@ pub(crate) fn check_importance(importance: f32) -> Result<(), MemoryError> {
 
 /// The metadata as it is stored.
 pub(crate) fn printed_meta(meta: &Map<String, Value>) -> Result<String, MemoryError> {
-    if let Some(key) = meta.keys().find(|key| key.is_empty() || key.len() > 128) {
-        return Err(field("meta key", key, "a name of 1 to 128 bytes"));
+    if let Some(key) = meta.keys().find(|key| !(1..=128).contains(&key.chars().count())) {
+        return Err(field("meta key", key, "a name of 1 to 128 characters"));
     }
     let printed = serde_json::to_string(meta).unwrap_or_default();
     if printed.len() > META_BYTES_MAX {

@@ -8,6 +8,7 @@ use longhaul_core::{MemoryId, TaskId, TimeMs};
 use longhaul_memory::{HITS_MAX, Item, Kind, MemoryError, Mode, Namespace, NewMemory, Query, Source};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use utoipa::openapi::{ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -104,6 +105,7 @@ pub(crate) struct NewMemoryBody {
     /// Anything to filter by or to show.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
+    #[schema(schema_with = named_values)]
     meta: Option<Map<String, Value>>,
     /// Tags.
     #[serde(default)]
@@ -355,4 +357,10 @@ fn writable(name: &str) -> Result<Namespace, Problem> {
         return Err(Problem::conflict("written_by_others", detail).at("body.namespace"));
     }
     namespace(name, "body.namespace")
+}
+
+/// An object whose names fit memory's metadata.
+fn named_values() -> utoipa::openapi::Object {
+    let name = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(128)).build();
+    ObjectBuilder::new().schema_type(Type::Object).property_names(Some(name)).build()
 }
