@@ -1,5 +1,10 @@
 //! The harness's tables. Every one is keyed by tenant and task first (invariant 7).
 
+mod mirror;
+mod orders;
+mod plan;
+mod spending;
+
 use longhaul_store::Migrations;
 
 /// Tables of features, verdicts and work sessions.
@@ -56,6 +61,10 @@ pub const MIGRATIONS: Migrations = Migrations {
     );",
         ENDS,
         ERASING,
+        plan::TABLES,
+        spending::TABLES,
+        orders::TABLES,
+        mirror::TABLES,
     ],
 };
 
