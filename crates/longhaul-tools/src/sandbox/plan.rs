@@ -14,6 +14,16 @@ pub(super) struct Plan {
     pub(super) processes_max: u64,
     pub(super) file_bytes_max: u64,
     pub(super) open_files_max: u64,
+    /// Ports of its loopback that lead to sockets of the harness.
+    pub(super) relays: Vec<Relay>,
+}
+
+/// A port inside that leads to a socket in the folder of sockets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Relay {
+    pub(super) port: u16,
+    pub(super) socket: String,
 }
 
 /// What kind of thing is run.
@@ -22,6 +32,8 @@ pub(super) struct Plan {
 pub(super) enum Mode {
     /// A command; with `forward`, connections to this port of its loopback reach the application's socket.
     Command { forward: Option<u16> },
+    /// A command that is talked to: standard input is the harness's, standard error goes to the harness line by line.
+    Piped { forward: Option<u16> },
     /// An application on this port; connections accepted from the socket on standard input reach it.
     App { port: u16 },
 }
@@ -34,7 +46,14 @@ impl Plan {
             processes_max: limits.processes_max,
             file_bytes_max: limits.file_bytes_max,
             open_files_max: limits.open_files_max,
+            relays: Vec::new(),
         }
+    }
+
+    /// The same with ports that lead outside.
+    pub(super) fn relays(mut self, relays: &[Relay]) -> Self {
+        self.relays = relays.to_vec();
+        self
     }
 
     pub(super) fn to_argument(&self) -> String {
@@ -53,6 +72,8 @@ pub(super) enum Status {
     Ended(CommandExit),
     /// The helper could not do its part.
     Failed(String),
+    /// A line which a piped command wrote to its standard error.
+    Said(String),
 }
 
 const MARK: &str = "longhaul-sandbox: ";
@@ -67,6 +88,7 @@ impl Status {
             Self::Ended(CommandExit::OutOfMemory) => "memory".to_owned(),
             Self::Ended(CommandExit::TimedOut) => "timeout".to_owned(),
             Self::Failed(why) => format!("failed {}", why.replace('\n', " ")),
+            Self::Said(line) => format!("said {}", line.replace('\n', " ")),
         };
         format!("{MARK}{text}\n")
     }
@@ -83,6 +105,7 @@ impl Status {
             "memory" => Some(Self::Ended(CommandExit::OutOfMemory)),
             "timeout" => Some(Self::Ended(CommandExit::TimedOut)),
             "failed" => Some(Self::Failed(rest.to_owned())),
+            "said" => Some(Self::Said(rest.to_owned())),
             _ => None,
         }
     }
@@ -102,6 +125,7 @@ mod tests {
             Status::Ended(CommandExit::OutOfMemory),
             Status::Ended(CommandExit::TimedOut),
             Status::Failed("no port".to_owned()),
+            Status::Said("warning: a b".to_owned()),
         ] {
             assert_eq!(Status::from_line(&status.to_line()), Some(status));
         }

@@ -13,7 +13,7 @@ use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
 
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
-    process::{Child, ChildStderr, ChildStdout, Command},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
 };
 
 use super::{SandboxError, plan::Status};
@@ -41,6 +41,11 @@ impl SandboxProcess {
             return Err(spawn_error(std::io::Error::other("its output is not connected")));
         };
         Ok(Self { child, output, reports: Reports { lines: BufReader::new(errors), messages: String::new() } })
+    }
+
+    /// Its standard input, if it is piped; once.
+    pub(super) fn input(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
     }
 
     /// Ends it, if it has not ended, and waits until everything inside has gone. Gives what its programs said.
