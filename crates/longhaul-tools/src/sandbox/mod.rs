@@ -18,6 +18,7 @@ mod ownership;
 mod plan;
 mod probe;
 mod process;
+mod program;
 mod settings;
 
 use std::{
@@ -33,6 +34,7 @@ pub use error::{AppError, SandboxError};
 pub use init::init_main;
 pub use ownership::SANDBOX_UID;
 pub(crate) use ownership::file_owner;
+pub use program::{Program, ProgramEnd};
 pub use settings::{
     AppSpec, COMMAND_BYTES_MAX, CommandExit, CommandOutput, Network, SandboxCommand, SandboxInit, SandboxKind,
     SandboxLimits, SandboxSettings,

@@ -14,6 +14,9 @@ pub(super) struct Plan {
     pub(super) processes_max: u64,
     pub(super) file_bytes_max: u64,
     pub(super) open_files_max: u64,
+    /// The command has standard input, and its standard error is told apart from its output.
+    #[serde(default)]
+    pub(super) is_interactive: bool,
 }
 
 /// What kind of thing is run.
@@ -34,6 +37,7 @@ impl Plan {
             processes_max: limits.processes_max,
             file_bytes_max: limits.file_bytes_max,
             open_files_max: limits.open_files_max,
+            is_interactive: false,
         }
     }
 
