@@ -205,7 +205,6 @@ async fn supervise(
                         Status::Ready => drop(report.send_replace(State::Running)),
                         Status::Ended(how) => exit = Some(how),
                         Status::Failed(why) => failed = Some(why),
-                        Status::Said(_) => {}
                     }
                 }
             },

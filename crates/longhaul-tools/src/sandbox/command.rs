@@ -25,7 +25,8 @@ impl Sandbox {
         let started = Instant::now();
         let mode = Mode::Command { forward: app.map(AppLink::port) };
         // Held to the end: what leads outside ends with the command.
-        let (mut process, _outlets) = self.start_command(mode, &command, app, Stdio::null())?;
+        let plan = Plan::new(mode, &self.inner.settings.limits);
+        let (mut process, _outlets) = self.start_command(plan, &command, app, Stdio::null())?;
 
         let mut output = BothEnds::new(command.output_bytes_max);
         let mut reported = Reported::default();
@@ -64,7 +65,7 @@ impl Sandbox {
     /// Starts the outermost process of a command, with what leads outside.
     pub(super) fn start_command(
         &self,
-        mode: Mode,
+        mut plan: Plan,
         command: &SandboxCommand,
         app: Option<&AppLink>,
         stdin: Stdio,
@@ -78,7 +79,6 @@ impl Sandbox {
             env.push(("PORT".to_owned(), app.port().to_string()));
             mounts.push(app.mount());
         }
-        let mut plan = Plan::new(mode, &settings.limits);
         if let Some(outlets) = &outlets {
             plan = plan.relays(outlets.relays());
             // A command's own variables go before the sandbox's.
@@ -104,7 +104,7 @@ impl Reported {
                 Status::Started => self.started = true,
                 Status::Ended(exit) => self.ended = Some(exit),
                 Status::Failed(why) => self.failed = Some(why),
-                Status::Ready | Status::Said(_) => {}
+                Status::Ready => {}
             }
         }
     }

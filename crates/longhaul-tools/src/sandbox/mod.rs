@@ -17,10 +17,10 @@ mod init;
 mod network;
 mod output;
 mod ownership;
-mod piped;
 mod plan;
 mod probe;
 mod process;
+mod program;
 mod settings;
 
 use std::{
@@ -37,7 +37,7 @@ pub use init::init_main;
 pub use network::{Gateway, GatewayError, HeaderSecret, HostRule, HostRuleError};
 pub use ownership::SANDBOX_UID;
 pub(crate) use ownership::file_owner;
-pub use piped::{Piped, PipedEnd};
+pub use program::{Program, ProgramEnd};
 pub use settings::{
     AppSpec, COMMAND_BYTES_MAX, CommandExit, CommandOutput, Network, SandboxCommand, SandboxInit, SandboxKind,
     SandboxLimits, SandboxSettings,

@@ -16,6 +16,8 @@ pub(super) struct Plan {
     pub(super) open_files_max: u64,
     /// Ports of its loopback that lead to sockets of the harness.
     pub(super) relays: Vec<Relay>,
+    /// The command has standard input, and its standard error is told apart from its output.
+    pub(super) is_interactive: bool,
 }
 
 /// A port inside that leads to a socket in the folder of sockets.
@@ -32,8 +34,6 @@ pub(super) struct Relay {
 pub(super) enum Mode {
     /// A command; with `forward`, connections to this port of its loopback reach the application's socket.
     Command { forward: Option<u16> },
-    /// A command that is talked to: standard input is the harness's, standard error goes to the harness line by line.
-    Piped { forward: Option<u16> },
     /// An application on this port; connections accepted from the socket on standard input reach it.
     App { port: u16 },
 }
@@ -47,7 +47,14 @@ impl Plan {
             file_bytes_max: limits.file_bytes_max,
             open_files_max: limits.open_files_max,
             relays: Vec::new(),
+            is_interactive: false,
         }
+    }
+
+    /// The same for a command that is talked to.
+    pub(super) fn interactive(mut self) -> Self {
+        self.is_interactive = true;
+        self
     }
 
     /// The same with ports that lead outside.
@@ -72,8 +79,6 @@ pub(super) enum Status {
     Ended(CommandExit),
     /// The helper could not do its part.
     Failed(String),
-    /// A line which a piped command wrote to its standard error.
-    Said(String),
 }
 
 const MARK: &str = "longhaul-sandbox: ";
@@ -88,7 +93,6 @@ impl Status {
             Self::Ended(CommandExit::OutOfMemory) => "memory".to_owned(),
             Self::Ended(CommandExit::TimedOut) => "timeout".to_owned(),
             Self::Failed(why) => format!("failed {}", why.replace('\n', " ")),
-            Self::Said(line) => format!("said {}", line.replace('\n', " ")),
         };
         format!("{MARK}{text}\n")
     }
@@ -105,7 +109,6 @@ impl Status {
             "memory" => Some(Self::Ended(CommandExit::OutOfMemory)),
             "timeout" => Some(Self::Ended(CommandExit::TimedOut)),
             "failed" => Some(Self::Failed(rest.to_owned())),
-            "said" => Some(Self::Said(rest.to_owned())),
             _ => None,
         }
     }
@@ -125,7 +128,6 @@ mod tests {
             Status::Ended(CommandExit::OutOfMemory),
             Status::Ended(CommandExit::TimedOut),
             Status::Failed("no port".to_owned()),
-            Status::Said("warning: a b".to_owned()),
         ] {
             assert_eq!(Status::from_line(&status.to_line()), Some(status));
         }

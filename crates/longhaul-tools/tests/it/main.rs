@@ -10,5 +10,5 @@ mod lifetime;
 mod limits;
 mod mcp;
 mod network;
-mod piped;
+mod program;
 mod registry;

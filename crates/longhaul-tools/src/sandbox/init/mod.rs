@@ -6,19 +6,18 @@
 //! namespace with it.
 
 mod fds;
+mod messages;
 mod relay;
 mod watch;
 
 use std::{
     ffi::OsString,
-    fs,
-    io::{self, BufRead as _, BufReader, Read as _},
+    fs, io,
     os::{
         fd::{AsFd, OwnedFd},
         unix::{net::UnixListener, process::ExitStatusExt},
     },
-    process::{Child, Command, ExitCode, ExitStatus, Stdio},
-    thread,
+    process::{Command, ExitCode, ExitStatus, Stdio},
 };
 
 use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, WaitOptions};
@@ -28,9 +27,6 @@ use super::{
     CommandExit,
     plan::{Mode, Plan, Status},
 };
-
-/// Longest piece of a line that a piped command's standard error is reported by, in bytes.
-const SAID_BYTES_MAX: u64 = 2048;
 
 /// Acts as the helper inside the sandbox; `args` are the arguments after those of [`super::SandboxInit`]. Only the
 /// hidden subcommand which the settings name calls this; elsewhere it fails without doing anything.
@@ -67,7 +63,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<CommandExit, String> 
             let input = io::stdin().as_fd().try_clone_to_owned().map_err(|error| format!("no socket: {error}"))?;
             Some(UnixListener::from(input))
         }
-        Mode::Command { forward } | Mode::Piped { forward } => {
+        Mode::Command { forward } => {
             if let Some(port) = forward {
                 relay::from_port(port)?;
             }
@@ -78,14 +74,17 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<CommandExit, String> 
         relay::outward(relay)?;
     }
     report(&Status::Started);
-    let started = match plan.mode {
-        Mode::Command { .. } | Mode::App { .. } => start(&argv, Stdio::null(), output()?.into(), output()?.into()),
-        Mode::Piped { .. } => start_piped(&argv, output()?),
-    };
-    let pid = match started {
+    let streams = if plan.is_interactive { Streams::talking(output()?)? } else { Streams::quiet(output()?, output()?) };
+    let pid = match start(&argv, streams) {
         Ok(pid) => pid,
         Err(error) => {
-            println!("cannot run {}: {error}", argv.first().map(|word| word.to_string_lossy()).unwrap_or_default());
+            let why =
+                format!("cannot run {}: {error}", argv.first().map(|word| word.to_string_lossy()).unwrap_or_default());
+            if plan.is_interactive {
+                messages::tell(&why);
+            } else {
+                println!("{why}");
+            }
             return Ok(CommandExit::Code(127));
         }
     };
@@ -129,31 +128,32 @@ fn harden(plan: &Plan) -> Result<(), String> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|_| failed("inspection"))
 }
 
-fn start(argv: &[OsString], stdin: Stdio, stdout: Stdio, stderr: Stdio) -> io::Result<Pid> {
+/// What a command gets as its standard streams.
+struct Streams {
+    input: Stdio,
+    output: OwnedFd,
+    errors: OwnedFd,
+}
+
+impl Streams {
+    /// Nothing to read; errors among the output.
+    fn quiet(output: OwnedFd, errors: OwnedFd) -> Self {
+        Self { input: Stdio::null(), output, errors }
+    }
+
+    /// Our own input; errors told line by line.
+    fn talking(output: OwnedFd) -> Result<Self, String> {
+        let input = io::stdin().as_fd().try_clone_to_owned().map_err(|error| format!("no input: {error}"))?;
+        Ok(Self { input: input.into(), output, errors: messages::collect()? })
+    }
+}
+
+fn start(argv: &[OsString], streams: Streams) -> io::Result<Pid> {
     let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
-    command.args(args).stdin(stdin).stdout(stdout).stderr(stderr);
+    command.args(args).stdin(streams.input).stdout(streams.output).stderr(streams.errors);
     // The child is reaped below, together with every orphan.
-    pid_of(&command.spawn()?)
-}
-
-/// Starts a command that is talked to. What it writes to its standard error is reported line by line.
-fn start_piped(argv: &[OsString], stdout: OwnedFd) -> io::Result<Pid> {
-    let (said, stderr) = io::pipe()?;
-    let pid = start(argv, Stdio::inherit(), stdout.into(), stderr.into())?;
-    let body = move || {
-        let mut lines = BufReader::new(said);
-        let mut line = Vec::new();
-        while matches!(lines.by_ref().take(SAID_BYTES_MAX).read_until(b'\n', &mut line), Ok(1..)) {
-            report(&Status::Said(String::from_utf8_lossy(&line).trim_end().to_owned()));
-            line.clear();
-        }
-    };
-    thread::Builder::new().name("said".to_owned()).spawn(body)?;
-    Ok(pid)
-}
-
-fn pid_of(child: &Child) -> io::Result<Pid> {
+    let child = command.spawn()?;
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
