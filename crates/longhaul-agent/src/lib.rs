@@ -16,6 +16,7 @@
 //! assert_eq!(request.messages.len(), 1);
 //! ```
 
+pub mod acp;
 mod converse;
 mod dialogue;
 mod host;

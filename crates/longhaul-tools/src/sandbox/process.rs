@@ -13,7 +13,7 @@ use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
 
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
-    process::{Child, ChildStderr, ChildStdout, Command},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
 };
 
 use super::{SandboxError, plan::Status};
@@ -24,7 +24,7 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(3);
 const LINE_BYTES_MAX: u64 = 4096;
 
 pub(super) struct SandboxProcess {
-    child: Child,
+    pub(super) child: Child,
     pub(super) output: ChildStdout,
     pub(super) reports: Reports,
 }
@@ -41,6 +41,11 @@ impl SandboxProcess {
             return Err(spawn_error(std::io::Error::other("its output is not connected")));
         };
         Ok(Self { child, output, reports: Reports { lines: BufReader::new(errors), messages: String::new() } })
+    }
+
+    /// Its standard input, if it was started with a pipe there.
+    pub(super) fn take_input(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
     }
 
     /// Ends it, if it has not ended, and waits until everything inside has gone. Gives what its programs said.
@@ -62,6 +67,11 @@ pub(super) struct Reports {
 }
 
 impl Reports {
+    /// What came beside the statuses.
+    pub(super) fn into_messages(self) -> String {
+        self.messages
+    }
+
     /// The next status, or `None` when the sandbox has ended. Not cancel safe: a cancelled call may lose a line.
     pub(super) async fn next(&mut self) -> Option<Status> {
         loop {

@@ -6,6 +6,7 @@
 //! namespace with it.
 
 mod fds;
+mod messages;
 mod relay;
 mod watch;
 
@@ -69,11 +70,21 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<CommandExit, String> 
             None
         }
     };
+    for relay in &plan.relays {
+        relay::outward(relay)?;
+    }
     report(&Status::Started);
-    let pid = match start(&argv, output()?, output()?) {
+    let streams = if plan.is_interactive { Streams::talking(output()?)? } else { Streams::quiet(output()?, output()?) };
+    let pid = match start(&argv, streams) {
         Ok(pid) => pid,
         Err(error) => {
-            println!("cannot run {}: {error}", argv.first().map(|word| word.to_string_lossy()).unwrap_or_default());
+            let why =
+                format!("cannot run {}: {error}", argv.first().map(|word| word.to_string_lossy()).unwrap_or_default());
+            if plan.is_interactive {
+                messages::tell(&why);
+            } else {
+                println!("{why}");
+            }
             return Ok(CommandExit::Code(127));
         }
     };
@@ -117,10 +128,30 @@ fn harden(plan: &Plan) -> Result<(), String> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|_| failed("inspection"))
 }
 
-fn start(argv: &[OsString], stdout: OwnedFd, stderr: OwnedFd) -> io::Result<Pid> {
+/// What a command gets as its standard streams.
+struct Streams {
+    input: Stdio,
+    output: OwnedFd,
+    errors: OwnedFd,
+}
+
+impl Streams {
+    /// Nothing to read; errors among the output.
+    fn quiet(output: OwnedFd, errors: OwnedFd) -> Self {
+        Self { input: Stdio::null(), output, errors }
+    }
+
+    /// Our own input; errors told line by line.
+    fn talking(output: OwnedFd) -> Result<Self, String> {
+        let input = io::stdin().as_fd().try_clone_to_owned().map_err(|error| format!("no input: {error}"))?;
+        Ok(Self { input: input.into(), output, errors: messages::collect()? })
+    }
+}
+
+fn start(argv: &[OsString], streams: Streams) -> io::Result<Pid> {
     let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    command.args(args).stdin(streams.input).stdout(streams.output).stderr(streams.errors);
     // The child is reaped below, together with every orphan.
     let child = command.spawn()?;
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidData.into())
