@@ -12,6 +12,7 @@ mod app;
 mod bwrap;
 mod command;
 mod error;
+mod freeze;
 mod init;
 mod output;
 mod ownership;
