@@ -6,17 +6,12 @@
 use std::{
     fs, io,
     net::Ipv4Addr,
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::{fs::PermissionsExt, net::UnixListener},
-    },
-    path::PathBuf,
+    os::fd::OwnedFd,
     process::Stdio,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use tempfile::TempDir;
 use tokio::{
     io::AsyncReadExt,
     net::{TcpListener, TcpStream, UnixStream},
@@ -26,9 +21,10 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    AppError, AppSpec, CommandExit, Sandbox, SandboxError,
+    AppError, AppSpec, CommandExit, Network, Sandbox, SandboxError,
     bwrap::{APP_FOLDER, DATA_FOLDER, Mount},
     file_owner, io_error,
+    network::SocketFolder,
     output::Tail,
     plan::{Mode, Plan, Status},
     process::SandboxProcess,
@@ -56,34 +52,7 @@ impl AppLink {
     }
 
     pub(super) fn mount(&self) -> Mount {
-        Mount::readonly(self.socket.folder.path(), APP_FOLDER)
-    }
-}
-
-/// The folder with the socket. The socket is used through the open folder, so that its path is always short enough.
-#[derive(Debug)]
-struct SocketFolder {
-    folder: TempDir,
-    open: OwnedFd,
-}
-
-impl SocketFolder {
-    fn new(runtime_dir: &std::path::Path) -> Result<(Self, UnixListener), SandboxError> {
-        let fail = |action| move |source| io_error(action, runtime_dir, source);
-        let folder =
-            tempfile::Builder::new().prefix("app-").tempdir_in(runtime_dir).map_err(fail("make a folder in"))?;
-        // The runtime folder above it keeps other users out; the sandbox's user must be able to enter this one.
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).map_err(fail("open a folder in"))?;
-        let open = OwnedFd::from(fs::File::open(folder.path()).map_err(fail("open a folder in"))?);
-        let folder = Self { folder, open };
-        let listener = UnixListener::bind(folder.socket_path()).map_err(fail("make a socket in"))?;
-        fs::set_permissions(folder.folder.path().join(SOCKET_NAME), fs::Permissions::from_mode(0o666))
-            .map_err(fail("open a socket in"))?;
-        Ok((folder, listener))
-    }
-
-    fn socket_path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}/{SOCKET_NAME}", self.open.as_raw_fd()))
+        Mount::readonly(self.socket.path(), APP_FOLDER)
     }
 }
 
@@ -141,7 +110,8 @@ impl Sandbox {
 
     async fn spawn_app(&self, spec: &AppSpec) -> Result<App, SandboxError> {
         let runtime_dir = &self.inner.settings.runtime_dir;
-        let (folder, listener) = SocketFolder::new(runtime_dir)?;
+        let folder = SocketFolder::new(runtime_dir, "app-")?;
+        let listener = folder.bind(SOCKET_NAME)?;
         let link = AppLink { port: spec.port, socket: Arc::new(folder) };
         let mut env = spec.env.clone();
         env.push(("PORT".to_owned(), spec.port.to_string()));
@@ -154,7 +124,7 @@ impl Sandbox {
         // A script without the executable bit or without a first line that names a shell is still a script.
         let boot = r#"if [ -x "$0" ]; then exec "$0"; else exec /bin/sh "$0"; fi"#;
         let argv = ["/bin/sh", "-c", boot, &format!("./{}", spec.script)].map(str::to_owned);
-        let (program, args) = self.command_line(&plan, &argv, mounts, env)?;
+        let (program, args) = self.command_line(&plan, &argv, mounts, env, &Network::LoopbackOnly)?;
 
         let outside = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let outside = outside.map_err(|source| io_error("listen on 127.0.0.1 for", runtime_dir, source))?;
@@ -279,7 +249,7 @@ async fn forward(listener: TcpListener, socket: Arc<SocketFolder>, stop: Cancell
 
 async fn carry(mut outside: TcpStream, socket: &SocketFolder) -> io::Result<()> {
     outside.set_nodelay(true)?;
-    let mut inside = UnixStream::connect(socket.socket_path()).await?;
+    let mut inside = UnixStream::connect(socket.socket(SOCKET_NAME)).await?;
     tokio::io::copy_bidirectional(&mut outside, &mut inside).await?;
     Ok(())
 }

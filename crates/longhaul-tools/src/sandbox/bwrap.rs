@@ -10,15 +10,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    ownership::SANDBOX_UID,
-    settings::{Network, SandboxKind},
-};
+use super::{ownership::SANDBOX_UID, settings::SandboxKind};
 
 /// Where the helper's program is, inside.
 pub(super) const INIT_PATH: &str = "/run/longhaul/init";
 /// Where the folder of the application's socket is, inside a command's sandbox.
 pub(super) const APP_FOLDER: &str = "/run/longhaul/app";
+/// Where the sockets that lead outside are, inside a command's sandbox.
+pub(super) const NET_FOLDER: &str = "/run/longhaul/net";
 /// Where the application's data folder is, inside its sandbox.
 pub(super) const DATA_FOLDER: &str = "/run/longhaul/data";
 /// Home of the commands, in memory.
@@ -72,7 +71,8 @@ pub(super) struct Layout<'a> {
     pub(super) env: Vec<(String, String)>,
     pub(super) path: OsString,
     pub(super) cwd: &'a Path,
-    pub(super) network: Network,
+    /// Whether the host's network is inside, instead of a loopback alone.
+    pub(super) host_network: bool,
     pub(super) scratch_bytes_max: u64,
     /// What runs inside.
     pub(super) argv: Vec<OsString>,
@@ -133,7 +133,7 @@ impl Builder {
             "--hostname",
             "sandbox",
         ]);
-        if layout.network == Network::Host {
+        if layout.host_network {
             args.push("--share-net".into());
         }
         args.extend(words(["--ro-bind", "/usr", "/usr"]));
@@ -148,7 +148,7 @@ impl Builder {
         for path in ETC_SHARED {
             args.extend(words(["--ro-bind-try", path, path]));
         }
-        if layout.network == Network::Host {
+        if layout.host_network {
             args.extend(words(["--ro-bind-try", "/etc/resolv.conf", "/etc/resolv.conf"]));
         }
         let size = layout.scratch_bytes_max.to_string();

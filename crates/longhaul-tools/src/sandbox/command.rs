@@ -6,6 +6,8 @@ use tokio::io::AsyncReadExt;
 
 use super::{
     AppLink, CommandExit, CommandOutput, Sandbox, SandboxCommand, SandboxError,
+    bwrap::Mount,
+    network::Outlets,
     output::BothEnds,
     plan::{Mode, Plan, Status},
     process::{Reports, SandboxProcess},
@@ -21,15 +23,10 @@ impl Sandbox {
     /// The sandbox or the command could not be started. A command that fails is not an error.
     pub async fn run(&self, command: SandboxCommand, app: Option<&AppLink>) -> Result<CommandOutput, SandboxError> {
         let started = Instant::now();
-        let plan = Plan::new(Mode::Command { forward: app.map(AppLink::port) }, &self.inner.settings.limits);
-        let mut env = command.env;
-        let mut mounts = Vec::new();
-        if let Some(app) = app {
-            env.push(("PORT".to_owned(), app.port().to_string()));
-            mounts.push(app.mount());
-        }
-        let (program, args) = self.command_line(&plan, &command.argv, mounts, env)?;
-        let mut process = SandboxProcess::start(program, args, Stdio::null())?;
+        let mode = Mode::Command { forward: app.map(AppLink::port) };
+        // Held to the end: what leads outside ends with the command.
+        let plan = Plan::new(mode, &self.inner.settings.limits);
+        let (mut process, _outlets) = self.start_command(plan, &command, app, Stdio::null())?;
 
         let mut output = BothEnds::new(command.output_bytes_max);
         let mut reported = Reported::default();
@@ -63,6 +60,33 @@ impl Sandbox {
         let (output, output_bytes_cut) = output.finish();
         let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(CommandOutput { exit, output, output_bytes_cut, elapsed_ms })
+    }
+
+    /// Starts the outermost process of a command, with what leads outside.
+    pub(super) fn start_command(
+        &self,
+        mut plan: Plan,
+        command: &SandboxCommand,
+        app: Option<&AppLink>,
+        stdin: Stdio,
+    ) -> Result<(SandboxProcess, Option<Outlets>), SandboxError> {
+        let settings = &self.inner.settings;
+        let network = command.network.as_ref().unwrap_or(&settings.network);
+        let outlets = Outlets::open(&settings.runtime_dir, network, &command.gateways)?;
+        let mut env = command.env.clone();
+        let mut mounts: Vec<Mount> = Vec::new();
+        if let Some(app) = app {
+            env.push(("PORT".to_owned(), app.port().to_string()));
+            mounts.push(app.mount());
+        }
+        if let Some(outlets) = &outlets {
+            plan = plan.relays(outlets.relays());
+            // A command's own variables go before the sandbox's.
+            env.splice(0..0, outlets.env());
+            mounts.push(outlets.mount());
+        }
+        let (program, args) = self.command_line(&plan, &command.argv, mounts, env, network)?;
+        Ok((SandboxProcess::start(program, args, stdin)?, outlets))
     }
 }
 

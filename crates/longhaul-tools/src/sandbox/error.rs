@@ -65,6 +65,20 @@ pub enum SandboxError {
         /// What its programs said.
         detail: String,
     },
+    /// Two outlets of one command want the same port inside.
+    #[error("port {port} inside the sandbox is wanted twice; give the gateway another one")]
+    PortTaken {
+        /// The port.
+        port: u16,
+    },
+    /// A gateway's client cannot be made.
+    #[error("the gateway to {upstream} cannot be opened: {reason}")]
+    Gateway {
+        /// The service, without its path.
+        upstream: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// A command line above what one process may be given.
     #[error("the command has {bytes} bytes, above the limit of {limit}; write it to a file and run that file")]
     CommandTooLong {

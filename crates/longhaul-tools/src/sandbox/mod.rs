@@ -5,7 +5,8 @@
 //! - Nothing ever runs outside for want of a sandbox: what cannot be built is an error which says what to install.
 //! - Inside there is no root, no capability, no host file but `/usr`, the project and what the settings name; only the
 //!   project (without its read-only parts) keeps what is written.
-//! - No network but the sandbox's own loopback; through it a command reaches the application's port, and nothing else.
+//! - No network but the sandbox's own loopback; through it a command reaches the application's port, the hosts that the
+//!   settings name and the gateways it was given, and nothing else.
 //! - When the process that holds a [`Sandbox`] ends, however it ends, everything inside ends.
 
 mod app;
@@ -14,6 +15,7 @@ mod command;
 mod error;
 mod freeze;
 mod init;
+mod network;
 mod output;
 mod ownership;
 mod plan;
@@ -33,6 +35,7 @@ use std::{
 pub use app::{App, AppLink};
 pub use error::{AppError, SandboxError};
 pub use init::init_main;
+pub use network::{Gateway, GatewayError, HeaderSecret, HostRule, HostRuleError};
 pub use ownership::SANDBOX_UID;
 pub(crate) use ownership::file_owner;
 pub use program::{Program, ProgramEnd};
@@ -42,7 +45,7 @@ pub use settings::{
 };
 
 use bwrap::{Builder, Layout, Mount};
-use plan::{Mode, Plan};
+use plan::Plan;
 
 /// Folders of the host which the sandbox makes itself, so that no project or toolchain can be there.
 const RESERVED: [&str; 8] = ["/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sys", "/usr"];
@@ -145,6 +148,7 @@ impl Sandbox {
         argv: &[String],
         extra: Vec<Mount>,
         env: Vec<(String, String)>,
+        network: &Network,
     ) -> Result<(PathBuf, Vec<OsString>), SandboxError> {
         let settings = &self.inner.settings;
         check_text(argv, &env)?;
@@ -168,13 +172,12 @@ impl Sandbox {
         inside.extend(settings.init.args.iter().map(OsString::from));
         inside.push(plan.to_argument().into());
         inside.extend(argv.iter().map(OsString::from));
-        let network = if matches!(plan.mode, Mode::App { .. }) { Network::LoopbackOnly } else { settings.network };
         Ok(self.inner.builder.command_line(&Layout {
             mounts,
             env,
             path: search_path(&settings.path_first),
             cwd: &settings.project,
-            network,
+            host_network: *network == Network::Host,
             scratch_bytes_max: settings.limits.scratch_bytes_max,
             argv: inside,
         }))

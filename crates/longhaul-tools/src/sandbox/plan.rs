@@ -14,9 +14,18 @@ pub(super) struct Plan {
     pub(super) processes_max: u64,
     pub(super) file_bytes_max: u64,
     pub(super) open_files_max: u64,
+    /// Ports of its loopback that lead to sockets of the harness.
+    pub(super) relays: Vec<Relay>,
     /// The command has standard input, and its standard error is told apart from its output.
-    #[serde(default)]
     pub(super) is_interactive: bool,
+}
+
+/// A port inside that leads to a socket in the folder of sockets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Relay {
+    pub(super) port: u16,
+    pub(super) socket: String,
 }
 
 /// What kind of thing is run.
@@ -37,8 +46,21 @@ impl Plan {
             processes_max: limits.processes_max,
             file_bytes_max: limits.file_bytes_max,
             open_files_max: limits.open_files_max,
+            relays: Vec::new(),
             is_interactive: false,
         }
+    }
+
+    /// The same for a command that is talked to.
+    pub(super) fn interactive(mut self) -> Self {
+        self.is_interactive = true;
+        self
+    }
+
+    /// The same with ports that lead outside.
+    pub(super) fn relays(mut self, relays: &[Relay]) -> Self {
+        self.relays = relays.to_vec();
+        self
     }
 
     pub(super) fn to_argument(&self) -> String {

@@ -12,7 +12,7 @@ use std::{
 use super::{
     SandboxError,
     bwrap::{Builder, Layout},
-    settings::{Network, SandboxKind},
+    settings::SandboxKind,
 };
 
 const INSTALL_BWRAP: &str = "`sudo apt-get install bubblewrap` (Debian, Ubuntu), `sudo dnf install bubblewrap` (Fedora) or `sudo pacman -S bubblewrap` (Arch)";
@@ -57,7 +57,7 @@ fn try_build(builder: &Builder) -> Result<(), SandboxError> {
         env: Vec::new(),
         path: OsString::from("/usr/bin:/bin"),
         cwd: Path::new("/"),
-        network: Network::LoopbackOnly,
+        host_network: false,
         scratch_bytes_max: 1024 * 1024,
         argv: vec![OsString::from("true")],
     };

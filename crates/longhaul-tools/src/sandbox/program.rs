@@ -13,6 +13,7 @@ use tokio::{
 
 use super::{
     AppLink, CommandExit, Sandbox, SandboxCommand, SandboxError,
+    network::Outlets,
     plan::{Mode, Plan, Status},
     process::SandboxProcess,
 };
@@ -26,6 +27,8 @@ pub struct Program {
     child: Child,
     streams: Option<(ChildStdout, ChildStdin)>,
     reported: JoinHandle<Reported>,
+    /// What leads outside ends with the program.
+    _outlets: Option<Outlets>,
 }
 
 /// How a program ended.
@@ -51,16 +54,9 @@ impl Sandbox {
     /// # Errors
     /// The sandbox could not be started. A program that is missing ends at once; [`Program::finish`] tells.
     pub fn start_program(&self, command: SandboxCommand, app: Option<&AppLink>) -> Result<Program, SandboxError> {
-        let mut plan = Plan::new(Mode::Command { forward: app.map(AppLink::port) }, &self.inner.settings.limits);
-        plan.is_interactive = true;
-        let mut env = command.env;
-        let mut mounts = Vec::new();
-        if let Some(app) = app {
-            env.push(("PORT".to_owned(), app.port().to_string()));
-            mounts.push(app.mount());
-        }
-        let (program, args) = self.command_line(&plan, &command.argv, mounts, env)?;
-        let mut process = SandboxProcess::start(program, args, Stdio::piped())?;
+        let mode = Mode::Command { forward: app.map(AppLink::port) };
+        let plan = Plan::new(mode, &self.inner.settings.limits).interactive();
+        let (mut process, outlets) = self.start_command(plan, &command, app, Stdio::piped())?;
         let input =
             process.take_input().ok_or_else(|| SandboxError::Setup { detail: "no standard input".to_owned() })?;
         let SandboxProcess { child, output, mut reports } = process;
@@ -76,7 +72,7 @@ impl Sandbox {
             reported.messages = reports.into_messages();
             reported
         });
-        Ok(Program { child, streams: Some((output, input)), reported })
+        Ok(Program { child, streams: Some((output, input)), reported, _outlets: outlets })
     }
 }
 
@@ -93,7 +89,7 @@ impl Program {
 
     /// Ends it, if it has not ended, and waits until everything inside has gone.
     pub async fn finish(self) -> ProgramEnd {
-        let Self { mut child, streams, reported } = self;
+        let Self { mut child, streams, reported, _outlets } = self;
         drop(streams);
         if tokio::time::timeout(FINISH_TIMEOUT, child.wait()).await.is_err() {
             // Nothing can be done about a failure here; the wait reports the end either way.

@@ -4,6 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use super::network::{Gateway, HostRule};
+
 /// Everything a [`super::Sandbox`] needs to know.
 #[derive(Debug, Clone)]
 pub struct SandboxSettings {
@@ -85,11 +87,13 @@ impl Default for SandboxLimits {
 }
 
 /// What commands in the sandbox can reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// A loopback of their own, on which only the running application's port answers.
     LoopbackOnly,
+    /// The same, and through a proxy on it (`HTTP_PROXY`, `HTTPS_PROXY`) the hosts that these rules name.
+    Allow(Vec<HostRule>),
     /// The host's network, **with every service on the host's loopback**. For downloads that a user asked for.
     Host,
 }
@@ -121,6 +125,10 @@ pub struct SandboxCommand {
     pub output_bytes_max: usize,
     /// Environment beside the sandbox's own.
     pub env: Vec<(String, String)>,
+    /// What this command reaches, instead of what [`SandboxSettings::network`] says.
+    pub network: Option<Network>,
+    /// Services outside that it reaches on ports of its loopback, without the secrets they want.
+    pub gateways: Vec<Gateway>,
 }
 
 impl SandboxCommand {
@@ -132,6 +140,8 @@ impl SandboxCommand {
             timeout: Duration::from_mins(2),
             output_bytes_max: 32 * 1024,
             env: Vec::new(),
+            network: None,
+            gateways: Vec::new(),
         }
     }
 
@@ -159,6 +169,20 @@ impl SandboxCommand {
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets what it reaches, instead of what the sandbox's settings say.
+    #[must_use]
+    pub fn network(mut self, network: Network) -> Self {
+        self.network = Some(network);
+        self
+    }
+
+    /// Adds a service that it reaches on a port of its loopback.
+    #[must_use]
+    pub fn gateway(mut self, gateway: Gateway) -> Self {
+        self.gateways.push(gateway);
         self
     }
 }

@@ -9,4 +9,6 @@ mod fixture;
 mod lifetime;
 mod limits;
 mod mcp;
+mod network;
+mod program;
 mod registry;

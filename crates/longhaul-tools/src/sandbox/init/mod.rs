@@ -70,6 +70,9 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<CommandExit, String> 
             None
         }
     };
+    for relay in &plan.relays {
+        relay::outward(relay)?;
+    }
     report(&Status::Started);
     let streams = if plan.is_interactive { Streams::talking(output()?)? } else { Streams::quiet(output()?, output()?) };
     let pid = match start(&argv, streams) {

@@ -17,7 +17,11 @@ use std::{
 use rustix::event::{PollFd, Timespec};
 
 use super::report;
-use crate::sandbox::{app::SOCKET_NAME, bwrap::APP_FOLDER, plan::Status};
+use crate::sandbox::{
+    app::SOCKET_NAME,
+    bwrap::{APP_FOLDER, NET_FOLDER},
+    plan::{Relay, Status},
+};
 
 /// Connections at a time; more are closed at once.
 const CONNECTIONS_MAX: usize = 128;
@@ -26,9 +30,17 @@ const TRY_EVERY: Duration = Duration::from_millis(10);
 
 /// In a command's sandbox: the application's port on loopback leads to its socket.
 pub(super) fn from_port(port: u16) -> Result<(), String> {
+    to_socket(port, format!("{APP_FOLDER}/{SOCKET_NAME}"))
+}
+
+/// In a command's sandbox: a port of its loopback leads to a socket of the harness.
+pub(super) fn outward(relay: &Relay) -> Result<(), String> {
+    to_socket(relay.port, format!("{NET_FOLDER}/{}", relay.socket))
+}
+
+fn to_socket(port: u16, path: String) -> Result<(), String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .map_err(|error| format!("cannot listen on port {port} inside: {error}"))?;
-    let path = format!("{APP_FOLDER}/{SOCKET_NAME}");
     serve(move || {
         let (near, _) = listener.accept()?;
         let far = UnixStream::connect(&path);
