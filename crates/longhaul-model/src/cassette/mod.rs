@@ -3,9 +3,11 @@
 //! A cassette stands in for a language model and for nothing else; the client in front of it, and everything the
 //! replies cause, is real.
 
+mod cache;
 mod conversation;
 mod file;
 mod log;
+mod protocol;
 mod reply;
 mod select;
 mod server;

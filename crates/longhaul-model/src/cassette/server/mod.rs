@@ -1,4 +1,4 @@
-//! Serves a cassette on loopback as an OpenAI-compatible service.
+//! Serves a cassette on loopback as a service of chat models.
 //!
 //! It owns the HTTP side: who may ask, sizes, status codes, faults, the pace of a stream. Which entry answers is
 //! `select`'s to decide. Invariant: it listens on 127.0.0.1 only, and everything it does with a request is in its log
@@ -16,8 +16,8 @@ use std::{
 use axum::{
     Router,
     body::{Body, Bytes, to_bytes},
-    extract::{Request, State},
-    http::{HeaderMap, StatusCode, header},
+    extract::{Path, Request, State},
+    http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -28,9 +28,11 @@ use tokio::{net::TcpListener, task::JoinHandle, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    cache::PromptCache,
     conversation::Conversation,
     file::{Cassette, Entry, Fault},
     log::{Served, ServedLog, ServedOutcome},
+    protocol::{Protocol, SHOULD_RETRY},
     reply,
     select::Miss,
 };
@@ -88,8 +90,10 @@ struct Shared {
     api_key: Option<Secret>,
     ambient: Ambient,
     log: ServedLog,
-    /// How often each entry's fault has struck: the one thing that this server remembers between requests.
+    /// How often each entry's fault has struck: the one thing remembered between requests that changes a reply.
     struck: Mutex<HashMap<String, u32>>,
+    /// What a real service would have in its prompt cache: token counts come from here, and nothing else.
+    cache: Mutex<PromptCache>,
     /// Ends streams under way when the server stops.
     stopping: CancellationToken,
 }
@@ -119,11 +123,15 @@ impl CassetteServer {
             ambient: ambient.clone(),
             log,
             struck: Mutex::default(),
+            cache: Mutex::default(),
             stopping: CancellationToken::new(),
         });
         let router = Router::new()
             .route("/v1/chat/completions", post(chat_completions))
+            .route("/v1/messages", post(messages))
+            .route("/v1/messages/count_tokens", post(count_tokens))
             .route("/v1/models", get(models))
+            .route("/v1/models/{model}", get(model))
             .fallback(unknown_route)
             .with_state(shared.clone());
         let stopped = shared.stopping.clone().cancelled_owned();
@@ -135,10 +143,16 @@ impl CassetteServer {
         Ok(Self { address, shared, service })
     }
 
-    /// The base URL for a client: `http://127.0.0.1:PORT/v1`.
+    /// The base URL for our clients and for OpenAI's: `http://127.0.0.1:PORT/v1`.
     #[must_use]
     pub fn base_url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("{}/v1", self.origin())
+    }
+
+    /// The base URL for Anthropic's clients (`ANTHROPIC_BASE_URL`), which add `/v1` themselves: `http://127.0.0.1:PORT`.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// What was served, oldest first; at most the last 10,000 requests.
@@ -163,57 +177,72 @@ impl Drop for CassetteServer {
 }
 
 async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    if let Some(refusal) = shared.refused(&headers) {
+    let protocol = Protocol::guessed("", &headers);
+    if let Some(refusal) = shared.refused(protocol, &headers) {
         return refusal;
     }
-    let model = json!({"id": shared.cassette.model, "object": "model", "created": 0, "owned_by": "cassette"});
-    axum::Json(json!({"object": "list", "data": [model]})).into_response()
+    let name = shared.cassette.model.as_str();
+    let data = json!([described(protocol, name)]);
+    axum::Json(match protocol {
+        Protocol::Messages => json!({"data": data, "has_more": false, "first_id": name, "last_id": name}),
+        Protocol::Chat | Protocol::Responses => json!({"object": "list", "data": data}),
+    })
+    .into_response()
 }
 
-async fn unknown_route() -> Response {
-    error(StatusCode::NOT_FOUND, "unknown_url", "a cassette serves /v1/chat/completions and /v1/models only")
+async fn model(State(shared): State<Arc<Shared>>, headers: HeaderMap, Path(name): Path<String>) -> Response {
+    let protocol = Protocol::guessed("", &headers);
+    let refusal = shared.refused(protocol, &headers).or_else(|| shared.unknown(protocol, &name));
+    refusal.unwrap_or_else(|| axum::Json(described(protocol, &name)).into_response())
 }
 
-async fn chat_completions(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    if let Some(refusal) = shared.refused(request.headers()) {
-        return refusal;
-    }
-    let body = match body(request).await {
-        Ok(body) => body,
-        Err(refusal) => return refusal,
-    };
-    let asked = match Conversation::read(&body) {
-        Ok(asked) => asked,
-        Err(reason) => return error(StatusCode::BAD_REQUEST, "invalid_request", &reason),
-    };
-    if asked.model != shared.cassette.model {
-        let message =
-            format!("the model {:?} does not exist; this cassette is {:?}", asked.model, shared.cassette.model);
-        return error(StatusCode::NOT_FOUND, "model_not_found", &message);
-    }
-    let selected = shared.cassette.select(&asked);
-    let fault = selected.as_ref().ok().and_then(|entry| shared.strike(entry));
-    let outcome = match (&selected, fault) {
-        (Err(_), _) => ServedOutcome::Refused,
-        (Ok(_), Some(fault)) if fault.status.is_some() || fault.cut => ServedOutcome::Fault,
-        (Ok(_), _) => ServedOutcome::Replied,
-    };
-    if let Err(cause) = shared.record(selected.as_ref().ok().copied(), &asked, outcome) {
-        let message = format!("the cassette's log cannot be written: {cause}");
-        return error(StatusCode::INTERNAL_SERVER_ERROR, "cassette_log", &message);
-    }
-    match selected {
-        Ok(entry) => shared.answer(entry, &asked, fault).await,
-        Err(Miss::NoEntry(message)) => error(StatusCode::NOT_FOUND, "cassette_no_entry", &message),
-        Err(Miss::Ambiguous(message)) => error(StatusCode::CONFLICT, "cassette_ambiguous", &message),
-        Err(Miss::Requirement(message)) => {
-            error(StatusCode::UNPROCESSABLE_ENTITY, "cassette_requirement_unmet", &message)
+fn described(protocol: Protocol, model: &str) -> Value {
+    match protocol {
+        Protocol::Messages => json!({
+            "type": "model", "id": model, "display_name": model, "created_at": "1970-01-01T00:00:00Z",
+            "lifecycle": "active",
+        }),
+        Protocol::Chat | Protocol::Responses => {
+            json!({"id": model, "object": "model", "created": 0, "owned_by": "cassette"})
         }
     }
 }
 
+async fn unknown_route(uri: Uri, headers: HeaderMap) -> Response {
+    let protocol = Protocol::guessed(uri.path(), &headers);
+    let message = "a cassette serves /v1/chat/completions, /v1/messages, /v1/messages/count_tokens, /v1/responses and \
+        /v1/models only";
+    protocol.error(StatusCode::NOT_FOUND, "unknown_url", message)
+}
+
+async fn chat_completions(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    Box::pin(shared.ask(Protocol::Chat, request)).await
+}
+
+async fn messages(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    Box::pin(shared.ask(Protocol::Messages, request)).await
+}
+
+async fn count_tokens(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let protocol = Protocol::Messages;
+    if let Some(refusal) = shared.refused(protocol, request.headers()) {
+        return refusal;
+    }
+    let body = match body(protocol, request).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    match Conversation::read_to_count(&body) {
+        Ok(asked) => {
+            let unknown = shared.unknown(protocol, &asked.model);
+            unknown.unwrap_or_else(|| axum::Json(reply::messages::count(&asked)).into_response())
+        }
+        Err(reason) => protocol.error(StatusCode::BAD_REQUEST, "invalid_request", &reason),
+    }
+}
+
 /// The request's body within its bound; one that states a larger size is not read at all.
-async fn body(request: Request) -> Result<Bytes, Response> {
+async fn body(protocol: Protocol, request: Request) -> Result<Bytes, Response> {
     let stated = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let read = if stated.is_some_and(|bytes: usize| bytes > REQUEST_BYTES_MAX) {
         None
@@ -222,20 +251,79 @@ async fn body(request: Request) -> Result<Bytes, Response> {
     };
     read.ok_or_else(|| {
         let message = format!("the request cannot be read, or is larger than {REQUEST_BYTES_MAX} bytes");
-        error(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", &message)
+        protocol.error(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", &message)
     })
 }
 
 impl Shared {
-    fn refused(&self, headers: &HeaderMap) -> Option<Response> {
-        let key = self.api_key.as_ref()?;
-        let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-        if key.matches(given) {
+    async fn ask(&self, protocol: Protocol, request: Request) -> Response {
+        if let Some(refusal) = self.refused(protocol, request.headers()) {
+            return refusal;
+        }
+        let body = match body(protocol, request).await {
+            Ok(body) => body,
+            Err(refusal) => return refusal,
+        };
+        let mut asked = match protocol.read(&body) {
+            Ok(asked) => asked,
+            Err(reason) => return protocol.error(StatusCode::BAD_REQUEST, "invalid_request", &reason),
+        };
+        if let Some(refusal) = self.unknown(protocol, &asked.model) {
+            return refusal;
+        }
+        if let Some(reason) = self.cassette.reasoning_lost(&asked) {
+            return protocol.error(StatusCode::BAD_REQUEST, "invalid_request", &reason);
+        }
+        let selected = self.cassette.select(&asked);
+        let fault = selected.as_ref().ok().and_then(|entry| self.strike(entry));
+        let outcome = match (&selected, fault) {
+            (Err(_), _) => ServedOutcome::Refused,
+            (Ok(_), Some(fault)) if fault.status.is_some() || fault.cut => ServedOutcome::Fault,
+            (Ok(_), _) => ServedOutcome::Replied,
+        };
+        if let Err(cause) = self.record(selected.as_ref().ok().copied(), &asked, outcome) {
+            let message = format!("the cassette's log cannot be written: {cause}");
+            return protocol.error(StatusCode::INTERNAL_SERVER_ERROR, "cassette_log", &message);
+        }
+        match selected {
+            Ok(entry) => {
+                self.count_cached(protocol, &mut asked);
+                self.answer(protocol, entry, &asked, fault).await
+            }
+            Err(Miss::NoEntry(message)) => protocol.error(StatusCode::NOT_FOUND, "cassette_no_entry", &message),
+            Err(Miss::Ambiguous(message)) => protocol.error(StatusCode::CONFLICT, "cassette_ambiguous", &message),
+            Err(Miss::Requirement(message)) => {
+                protocol.error(StatusCode::UNPROCESSABLE_ENTITY, "cassette_requirement_unmet", &message)
+            }
+        }
+    }
+
+    fn count_cached(&self, protocol: Protocol, asked: &mut Conversation) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        match protocol {
+            Protocol::Messages => (asked.cached_tokens, asked.written_tokens) = cache.use_marked(&asked.prefix),
+            Protocol::Chat | Protocol::Responses => asked.cached_tokens = cache.use_automatic(&asked.prefix),
+        }
+    }
+
+    fn refused(&self, protocol: Protocol, headers: &HeaderMap) -> Option<Response> {
+        if self.api_key.as_ref().is_some_and(|key| !protocol.shows(key, headers)) {
+            let message = "incorrect API key provided; a cassette server makes its own key and gives it to its client";
+            return Some(protocol.error(StatusCode::UNAUTHORIZED, "invalid_api_key", message));
+        }
+        if protocol == Protocol::Messages && !headers.contains_key("anthropic-version") {
+            let message = "anthropic-version: header is required";
+            return Some(protocol.error(StatusCode::BAD_REQUEST, "invalid_request", message));
+        }
+        None
+    }
+
+    fn unknown(&self, protocol: Protocol, model: &str) -> Option<Response> {
+        if self.cassette.plays(model) {
             return None;
         }
-        let message = "incorrect API key provided; a cassette server makes its own key and gives it to its client";
-        Some(error(StatusCode::UNAUTHORIZED, "invalid_api_key", message))
+        let message = format!("the model {model:?} does not exist; this cassette is {:?}", self.cassette.model);
+        Some(protocol.error(StatusCode::NOT_FOUND, "model_not_found", &message))
     }
 
     /// The entry's fault, if it has one that has not yet struck as often as it should; counts it.
@@ -260,25 +348,25 @@ impl Shared {
         })
     }
 
-    async fn answer(&self, entry: &Entry, asked: &Conversation, fault: Option<&Fault>) -> Response {
+    async fn answer(&self, protocol: Protocol, entry: &Entry, asked: &Conversation, fault: Option<&Fault>) -> Response {
         let created_s = self.ambient.clock.now().0 / 1_000;
         if let Some(fault) = fault {
             let delay = Duration::from_millis(fault.delay_ms);
             if !delay.is_zero() && self.stopping.run_until_cancelled(sleep(delay)).await.is_none() {
-                return error(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the cassette server is stopping");
+                let message = "the cassette server is stopping";
+                return protocol.error(StatusCode::SERVICE_UNAVAILABLE, "stopping", message);
             }
-            if let Some(refusal) = fault_status(fault, entry) {
+            if let Some(refusal) = fault_status(protocol, fault, entry) {
                 return refusal;
             }
         }
         let cut = fault.is_some_and(|fault| fault.cut);
         let pause = Duration::from_millis(fault.map_or(0, |fault| fault.chunk_delay_ms));
         let (content_type, mut chunks) = if asked.stream {
-            let events = reply::stream(entry, asked, created_s);
-            let chunks = events.into_iter().map(|data| Bytes::from(format!("data: {data}\n\n"))).collect::<Vec<_>>();
-            ("text/event-stream; charset=utf-8", chunks)
+            let events = protocol.stream(entry, asked, created_s);
+            ("text/event-stream; charset=utf-8", events.into_iter().map(Bytes::from).collect::<Vec<_>>())
         } else {
-            let text = Bytes::from(reply::completion(entry, asked, created_s).to_string());
+            let text = Bytes::from(protocol.whole(entry, asked, created_s).to_string());
             let middle = text.len() / 2;
             ("application/json", vec![text.slice(..middle), text.slice(middle..)])
         };
@@ -317,18 +405,13 @@ fn paced(chunks: Vec<Bytes>, cut: bool, pause: Duration, stopping: CancellationT
     Body::from_stream(chunks)
 }
 
-fn fault_status(fault: &Fault, entry: &Entry) -> Option<Response> {
+fn fault_status(protocol: Protocol, fault: &Fault, entry: &Entry) -> Option<Response> {
     let status = StatusCode::from_u16(fault.status?).ok()?;
-    let mut response = error(status, "cassette_fault", &format!("cassette entry {:?} has this fault", entry.id));
+    let message = format!("cassette entry {:?} has this fault", entry.id);
+    let mut response = protocol.error(status, "cassette_fault", &message);
+    response.headers_mut().remove(SHOULD_RETRY);
     if let Some(seconds) = fault.retry_after {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
     Some(response)
-}
-
-/// An error in the shape that the real service gives it.
-fn error(status: StatusCode, code: &str, message: &str) -> Response {
-    let kind = if status.is_server_error() { "server_error" } else { "invalid_request_error" };
-    let body: Value = json!({"error": {"message": message, "type": kind, "param": null, "code": code}});
-    (status, axum::Json(body)).into_response()
 }
