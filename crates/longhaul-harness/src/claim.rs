@@ -49,12 +49,61 @@ pub(crate) struct Accepted {
 
 /// The project's own checks, run at a claim.
 #[derive(Debug, Serialize, Deserialize)]
-struct Quality {
+pub(crate) struct Quality {
     /// The command that failed and the end of its output.
-    failed: Option<(String, String)>,
-    tree: TreeId,
+    pub(crate) failed: Option<(String, String)>,
+    pub(crate) tree: TreeId,
     undone: Vec<(String, String)>,
     elapsed_ms: u64,
+}
+
+impl Quality {
+    pub(crate) fn events(&self) -> Vec<EventDraft> {
+        let command = self.failed.as_ref().map(|(command, _)| command);
+        let data = json!({"passed": self.failed.is_none(), "command": command, "ms": self.elapsed_ms});
+        let mut events = vec![EventDraft::business("project.checked", data)];
+        events.extend(self.undone.iter().map(|(path, how)| tamper_event(path, how)));
+        events
+    }
+}
+
+/// Runs build, lint and test, where the project has them. The first that fails ends it.
+pub(crate) async fn quality_now(s: &Sitting<'_>) -> Result<Quality, StepError> {
+    let brief = s.project().brief;
+    let commands: Vec<String> = [brief.build, brief.lint, brief.test].into_iter().flatten().collect();
+    s.settle().await?;
+    let started = tokio::time::Instant::now();
+    let mut failed = None;
+    for command in commands {
+        let line = SandboxCommand::shell(&command)
+            .timeout(s.harness.settings.quality_timeout)
+            .output_bytes_max(OUTPUT_SHOWN_BYTES);
+        let done = s.sandbox.run(line, None).await.map_err(StepError::from)?;
+        if !done.success() {
+            failed = Some((command, format!("{}\n{}", done.exit, done.output)));
+            break;
+        }
+    }
+    let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let mut undone = s.take_untold();
+    undone.extend(s.restore_guarded()?);
+    let undone = undone.into_iter().map(|u| (u.path, u.how)).collect();
+    Ok(Quality { failed, tree: s.snapshot().await?, undone, elapsed_ms })
+}
+
+/// A refused claim as an event, and its place in words.
+pub(crate) fn refused_event(
+    feature: &Feature,
+    attempt: u32,
+    (step, sentence, reason): (usize, &str, &str),
+    verified_ms: u64,
+) -> (EventDraft, String) {
+    let data = json!({
+        "feature": feature.id(), "attempt": attempt, "step": step, "sentence": sentence,
+        "reason": reason.chars().take(2_000).collect::<String>(), "ms": verified_ms,
+    });
+    let place = if step == 0 { String::new() } else { format!("step {step} \"{sentence}\": ") };
+    (EventDraft::business("claim.refused", data), place)
 }
 
 impl Host<'_> {
@@ -76,40 +125,10 @@ impl Host<'_> {
         Ok(ToolTurn { text, after: After::Done })
     }
 
-    /// Runs build, lint and test, where the project has them. The first that fails ends it.
+    /// Runs the project's own checks as a step; gives the command that failed, with its output.
     async fn quality(&self) -> Result<Option<(String, String)>, NodeError> {
         let s = self.sitting;
-        let brief = s.project().brief;
-        let commands: Vec<String> = [brief.build, brief.lint, brief.test].into_iter().flatten().collect();
-        let work = async {
-            s.settle().await?;
-            let started = tokio::time::Instant::now();
-            let mut failed = None;
-            for command in commands {
-                let line = SandboxCommand::shell(&command)
-                    .timeout(s.harness.settings.quality_timeout)
-                    .output_bytes_max(OUTPUT_SHOWN_BYTES);
-                let done = s.sandbox.run(line, None).await.map_err(StepError::from)?;
-                if !done.success() {
-                    failed = Some((command, format!("{}\n{}", done.exit, done.output)));
-                    break;
-                }
-            }
-            let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let mut undone = s.take_untold();
-            undone.extend(s.restore_guarded()?);
-            let undone = undone.into_iter().map(|u| (u.path, u.how)).collect();
-            Ok(Quality { failed, tree: s.snapshot().await?, undone, elapsed_ms })
-        };
-        let quality = s
-            .record("project_checks", work, |q: &Quality| {
-                let command = q.failed.as_ref().map(|(command, _)| command);
-                let data = json!({"passed": q.failed.is_none(), "command": command, "ms": q.elapsed_ms});
-                let mut events = vec![EventDraft::business("project.checked", data)];
-                events.extend(q.undone.iter().map(|(path, how)| tamper_event(path, how)));
-                events
-            })
-            .await?;
+        let quality = s.record("project_checks", quality_now(s), Quality::events).await?;
         s.left(quality.tree);
         Ok(quality.failed)
     }
@@ -138,13 +157,8 @@ impl Host<'_> {
             *refused += 1;
             *refused
         };
-        let data = json!({
-            "feature": feature.id(), "attempt": attempt, "step": step, "sentence": sentence,
-            "reason": reason.chars().take(2_000).collect::<String>(), "ms": verified_ms,
-        });
-        s.record("claim_refused", async { Ok(()) }, move |()| vec![EventDraft::business("claim.refused", data)])
-            .await?;
-        let place = if step == 0 { String::new() } else { format!("step {step} \"{sentence}\": ") };
+        let (event, place) = refused_event(feature, attempt, (step, sentence, reason), verified_ms);
+        s.record("claim_refused", async { Ok(()) }, move |()| vec![event]).await?;
         let mut text = format!("REFUSED: {place}{reason}");
         if attempt >= s.harness.settings.claims_max {
             let note = format!("{attempt} claims were refused; the last because of {place}{reason}");

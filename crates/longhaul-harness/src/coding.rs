@@ -17,6 +17,7 @@ use crate::{
     closing::{Closing, SessionResult, close},
     environment::Harness,
     error::HarnessError,
+    external::{self, ExternalAgent, Worked},
     features::{Feature, pick, sample_for_regression},
     git::{Commit, GitError},
     history::Purpose,
@@ -52,6 +53,18 @@ struct Oriented {
 struct Picked {
     purpose: Option<Purpose>,
     all_pass: bool,
+    /// Whether an external agent does the work; an interrupted session is finished by the same kind of worker.
+    #[serde(default)]
+    is_external: bool,
+}
+
+/// Who works in this session: whoever was recorded with its feature.
+fn worker<'a>(s: &Sitting<'a>, picked: &Picked) -> Result<Option<&'a ExternalAgent>, NodeError> {
+    match (&s.harness.agent, picked.is_external) {
+        (Some(agent), true) => Ok(Some(agent)),
+        (None, true) => Err(NodeError::gave_up(HarnessError::NoAgent)),
+        (_, false) => Ok(None),
+    }
 }
 
 /// Runs one coding session.
@@ -73,6 +86,7 @@ async fn session(s: &Sitting<'_>) -> Result<HarnessUpdate, NodeError> {
     let boot = boot(s).await?;
     let regression = regression::check(s, &oriented.sample, Occasion::Regression).await?;
     let picked = pick_feature(s).await?;
+    let agent = worker(s, &picked)?;
     let Some(purpose) = picked.purpose else {
         let phase = if picked.all_pass { Phase::FinalCheck } else { Phase::Stuck };
         return Ok(HarnessUpdate { phase, session: false });
@@ -98,8 +112,20 @@ async fn session(s: &Sitting<'_>) -> Result<HarnessUpdate, NodeError> {
             regression: &regression,
             boot_failure: boot.failure.as_deref(),
             unfinished: unfinished.as_deref(),
+            how: if agent.is_some() { external::HOW } else { prompts::HOW },
         },
     );
+    let Worked { conversed, result, refused_claims } = match agent {
+        Some(agent) => external::work(s, agent, &feature, &prompt).await?,
+        None => own_loop(s, feature, prompt).await?,
+    };
+    close(s, Closing { purpose, started_at: oriented.at, refused_claims, conversed, result }).await?;
+    let all_pass = s.rows().await?.features.iter().all(|f| f.standing.passes);
+    Ok(HarnessUpdate { phase: if all_pass { Phase::FinalCheck } else { Phase::Coding }, session: true })
+}
+
+/// The session's work, done by our own loop of model and tools.
+async fn own_loop(s: &Sitting<'_>, feature: Feature, prompt: String) -> Result<Worked, NodeError> {
     let host = Host { sitting: s, claims: Claims::of(Some(feature.clone())) };
     let conversed = work(s, &host, prompt).await?;
     let result = match (host.accepted(), &conversed.ending) {
@@ -116,9 +142,7 @@ async fn session(s: &Sitting<'_>) -> Result<HarnessUpdate, NodeError> {
         }
     };
     let refused_claims = host.claims.refused();
-    close(s, Closing { purpose, started_at: oriented.at, refused_claims, conversed, result }).await?;
-    let all_pass = s.rows().await?.features.iter().all(|f| f.standing.passes);
-    Ok(HarnessUpdate { phase: if all_pass { Phase::FinalCheck } else { Phase::Coding }, session: true })
+    Ok(Worked { conversed, result, refused_claims })
 }
 
 fn gone(what: &str) -> NodeError {
@@ -204,7 +228,7 @@ async fn pick_feature(s: &Sitting<'_>) -> Result<Picked, NodeError> {
     });
     let all_pass = rows.features.iter().all(|f| f.standing.passes);
     let session = s.session;
-    let picked = Picked { purpose, all_pass };
+    let picked = Picked { purpose, all_pass, is_external: s.harness.agent.is_some() };
     s.record("pick", async { Ok(picked) }, move |picked: &Picked| {
         let (Some(purpose), Some(feature)) = (&picked.purpose, chosen) else { return Vec::new() };
         let task = if matches!(purpose, Purpose::Repair { .. }) { "repair" } else { "feature" };

@@ -13,6 +13,8 @@ use longhaul_tools::{
 };
 use longhaul_workspace::Workspace;
 
+use crate::external::ExternalAgent;
+
 /// How sessions are run. Plain data; start from [`HarnessSettings::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HarnessSettings {
@@ -93,6 +95,8 @@ pub struct Harness {
     pub work_dir: PathBuf,
     /// How sessions are run.
     pub settings: HarnessSettings,
+    /// Who works in coding sessions, if not our own loop.
+    pub agent: Option<ExternalAgent>,
 }
 
 impl Harness {

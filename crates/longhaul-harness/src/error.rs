@@ -18,6 +18,11 @@ pub enum HarnessError {
         /// The project's folder.
         dir: PathBuf,
     },
+    /// An external agent began the session, and none is named now.
+    #[error(
+        "an external agent began the session that is to go on: name one with `--agent acp:COMMAND` or `harness.agent`"
+    )]
+    NoAgent,
     /// A row that an earlier step read is gone: a defect, or somebody edits the store.
     #[error("the store no longer has {0}; restore it from a backup")]
     RowGone(String),

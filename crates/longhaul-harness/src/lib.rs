@@ -28,6 +28,7 @@ mod coding;
 mod deeds;
 mod environment;
 mod error;
+mod external;
 pub mod features;
 mod final_check;
 mod git;
@@ -52,6 +53,7 @@ mod work_tree;
 
 pub use environment::{Harness, HarnessSettings, SandboxFactory, SandboxPlace};
 pub use error::HarnessError;
+pub use external::{AgentSettings, ExternalAgent, PermissionRules};
 pub use git::{Commit, Git, GitError};
 pub use graph::graph;
 pub use on_demand::{VerifyError, verify_on_demand};

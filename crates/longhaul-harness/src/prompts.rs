@@ -106,7 +106,13 @@ pub(crate) struct Orientation<'a> {
     pub(crate) boot_failure: Option<&'a str>,
     /// Work that the session before could not finish, as a patch.
     pub(crate) unfinished: Option<&'a str>,
+    /// How the worker ends its work.
+    pub(crate) how: &'a str,
 }
+
+/// How our own loop works.
+pub(crate) const HOW: &str = "Look at the code first, make the smallest change that does it, try it (`shell`, \
+    `browser`), then call `claim_done` with a summary and a commit message.";
 
 /// The first prompt of a coding session.
 #[must_use]
@@ -141,9 +147,7 @@ pub(crate) fn coding(project: &Project, o: &Orientation<'_>) -> String {
             &format!("It was taken out of the folder. Use of it what is good:\n```diff\n{shown}\n```"),
         );
     }
-    let how = "Look at the code first, make the smallest change that does it, try it (`shell`, `browser`), then call \
-               `claim_done` with a summary and a commit message.";
-    section(&mut text, "How to work", how);
+    section(&mut text, "How to work", o.how);
     text
 }
 

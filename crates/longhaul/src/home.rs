@@ -160,6 +160,7 @@ impl Longhaul {
             }),
             work_dir: self.work_dir(),
             settings: self.harness_settings(),
+            agent: None,
         })
     }
 

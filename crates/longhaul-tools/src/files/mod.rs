@@ -5,6 +5,7 @@
 
 mod edit;
 mod list;
+mod plain;
 mod read;
 mod root;
 mod search;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 use crate::{Tool, ToolOutput};
 
+pub use plain::ProjectFiles;
 use root::ProjectRoot;
 
 /// Largest file which the tools read, edit or write, in bytes.
