@@ -285,7 +285,9 @@ mod tests {
 
     fn said(list: &Value, checks: Option<&Value>) -> String {
         match parse(list, checks) {
-            Ok(listed) => format!("{} listed, {} checked", listed.len(), listed.iter().filter(|l| l.has_checks()).count()),
+            Ok(listed) => {
+                format!("{} listed, {} checked", listed.len(), listed.iter().filter(|l| l.has_checks()).count())
+            }
             Err(wrong) => format!("{}: {}", wrong.place, wrong.message),
         }
     }
