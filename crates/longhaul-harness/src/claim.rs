@@ -245,6 +245,7 @@ pub(crate) async fn verify_now(
     s.settle().await?;
     let tree = s.snapshot().await?;
     let project = s.project();
-    let subject = Subject { project: &project, feature, tree: tree.as_str(), occasion };
+    let documented = occasion == Occasion::Claim;
+    let subject = Subject { project: &project, feature, tree: tree.as_str(), occasion, documented };
     verification::verify(s.harness, &s.launch, subject).await
 }

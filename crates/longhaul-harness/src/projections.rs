@@ -18,8 +18,8 @@ use crate::{
     project::Project,
 };
 
-const FEATURE_LIST: &str = "feature_list.json";
-const FEATURE_CHECKS: &str = "feature_checks.json";
+pub(crate) const FEATURE_LIST: &str = "feature_list.json";
+pub(crate) const FEATURE_CHECKS: &str = "feature_checks.json";
 const PROGRESS: &str = "progress.json";
 const PROGRESS_TEXT: &str = "progress.md";
 

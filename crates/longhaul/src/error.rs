@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use longhaul_durable::{DurableError, GraphError, NodeError};
-use longhaul_harness::{GitError, HarnessError, VerifyError};
+use longhaul_harness::{GitError, HarnessError, VerifyError, standalone::ListError};
 use longhaul_memory::EmbedError;
 use longhaul_milvus::MilvusError;
 use longhaul_model::{CassetteError, CassetteServerError, ModelError};
@@ -177,6 +177,9 @@ pub enum LonghaulError {
     /// A verification on demand failed.
     #[error(transparent)]
     Verify(#[from] VerifyError),
+    /// A folder's own feature list cannot be verified.
+    #[error(transparent)]
+    List(#[from] ListError),
     /// A record cannot be read.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
@@ -251,6 +254,7 @@ impl LonghaulError {
             | Self::NoModel
             | Self::Cassette(_)
             | Self::ReportNotWritten { .. }
+            | Self::List(_)
             | Self::VectorServer(_)
             | Self::NoKey { .. } => ErrorKind::Usage,
             Self::Busy(_) => ErrorKind::Retry,

@@ -43,7 +43,7 @@ pub use longhaul_durable::{
     StatusError, WaitInfo, replay,
 };
 pub use longhaul_harness::{
-    Phase,
+    JOBS_MAX, Phase,
     features::{Feature, Standing as FeatureStanding},
     history::{Purpose, SessionEntry, SessionOutcome},
     project::Project,
@@ -77,4 +77,4 @@ pub use report::ReportWritten;
 pub use runs::{Ending, InitRequest, RunLimits, RunReport};
 pub use serving::{Listening, Serving, ServingError, keys_of};
 pub use tokio_util::sync::CancellationToken;
-pub use verify::VerdictView;
+pub use verify::{VerdictView, VerifyRequest, junit, verify};
