@@ -9,6 +9,7 @@ use longhaul_store::Store;
 use longhaul_tools::{
     ShellLimits,
     browser::SharedBrowser,
+    policy::Policy,
     sandbox::{Sandbox, SandboxError, SandboxSettings},
 };
 use longhaul_workspace::Workspace;
@@ -38,6 +39,8 @@ pub struct HarnessSettings {
     pub quality_timeout: Duration,
     /// Bounds of the agent's commands.
     pub shell: ShellLimits,
+    /// Which tool calls are carried out, asked for or refused.
+    pub policy: Policy,
     /// Longest verification flow.
     pub flow_timeout: Duration,
     /// Port on which the application listens, in its own network namespace.
@@ -57,6 +60,7 @@ impl Default for HarnessSettings {
             boot_timeout: Duration::from_secs(60),
             quality_timeout: Duration::from_mins(10),
             shell: ShellLimits::default(),
+            policy: Policy::default(),
             flow_timeout: Duration::from_mins(2),
             app_port: 8000,
         }

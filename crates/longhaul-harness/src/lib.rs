@@ -37,6 +37,7 @@ pub mod history;
 mod host;
 mod initializer;
 mod on_demand;
+mod permission;
 mod plan;
 pub mod project;
 mod projections;

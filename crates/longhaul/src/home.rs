@@ -153,6 +153,7 @@ impl Longhaul {
                     ..SandboxLimits::default()
                 };
                 settings.network = match limits.network {
+                    SandboxNetwork::Loopback if !limits.allow.is_empty() => Network::Allow(limits.allow.clone()),
                     SandboxNetwork::Loopback => Network::LoopbackOnly,
                     SandboxNetwork::Host => Network::Host,
                 };
@@ -202,6 +203,7 @@ impl Longhaul {
                 seconds_max: self.settings.sandbox.command_seconds_max,
                 output_bytes_max: self.settings.sandbox.output_bytes_max,
             },
+            policy: self.settings.policy.clone(),
             ..HarnessSettings::default()
         }
     }

@@ -70,6 +70,7 @@ const MAY_SLEEP: &[(&str, &str)] = &[
     ("crates/longhaul-tools/src/browser/act.rs", "looks again until a target can be acted on, or the time is up"),
     ("crates/longhaul-tools/src/browser/look.rs", "looks again at a page until it shows the target, or the time is up"),
     ("crates/longhaul-tools/src/browser/observe.rs", "a wait for something of the page's has an end"),
+    ("crates/longhaul-tools/src/sandbox/network/proxy.rs", "nothing announces that file descriptors are free again"),
     ("crates/longhaul-tools/src/sandbox/app.rs", "nothing announces that file descriptors are free again"),
     ("crates/longhaul-tools/tests/it/fixture.rs", "looks again until a condition holds, or the time is up"),
     ("crates/longhaul-tools/tests/it/limits.rs", "a command is given up at a chosen moment"),

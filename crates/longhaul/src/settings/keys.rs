@@ -37,6 +37,10 @@ pub(crate) enum Kind {
     FolderOrBucket,
     /// Days, or `never`, for kinds of memories: `note=90, fact=never`.
     DaysByKind,
+    /// Hosts of an allowlist.
+    Hosts,
+    /// Patterns of tool calls.
+    ToolPatterns,
     /// Profiles of context packs by name, each a table.
     ContextProfiles,
 }
@@ -335,6 +339,14 @@ pub(crate) const KEYS: &[Key] = &[
         "What the agent's commands may reach: `loopback` is a network of their own with nothing else in it, `host` is this machine's network with everything on it.",
     ),
     key(
+        "sandbox.allow",
+        Kind::Hosts,
+        UserOnly,
+        None,
+        Some(""),
+        "Hosts which the agent's commands may reach through a proxy: `example.org` (ports 80 and 443), `example.org:8443`, `*.example.org`, `*` for every public host. Addresses of this machine and of private networks only if they are named themselves. A list; in the environment separated by commas.",
+    ),
+    key(
         "sandbox.readonly",
         Kind::ProjectPaths,
         UserOnly,
@@ -439,6 +451,38 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         Some("30"),
         "How long `init.sh` may take until the application answers.",
+    ),
+    key(
+        "policy.allow",
+        Kind::ToolPatterns,
+        UserOnly,
+        None,
+        Some(""),
+        "Tool calls that are carried out without asking: `TOOL` or `TOOL(ARGUMENT=TEXT)`, `*` for any text, as in `mcp__docs__*`. The tools of Longhaul itself need no rule, those of MCP servers are asked for. A list; in the environment separated by commas.",
+    ),
+    key(
+        "policy.ask",
+        Kind::ToolPatterns,
+        UserOnly,
+        None,
+        Some(""),
+        "Tool calls that wait for a person (`longhaul waits`), who sees the exact arguments. Stronger than `policy.allow`.",
+    ),
+    key(
+        "policy.deny",
+        Kind::ToolPatterns,
+        UserOnly,
+        None,
+        Some(""),
+        "Tool calls that are refused. Stronger than both. What commands can do is bounded by the sandbox, not by rules on their text.",
+    ),
+    key(
+        "policy.after_outside",
+        Kind::Choice(&["ask", "allow", "deny"]),
+        UserOnly,
+        None,
+        Some("ask"),
+        "What becomes of an allowed call that reaches outside, once the conversation has read text from outside.",
     ),
     key(
         "network.host",

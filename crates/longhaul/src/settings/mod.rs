@@ -7,6 +7,7 @@
 mod error;
 mod keys;
 mod manual;
+mod policy;
 mod sources;
 mod value;
 
@@ -26,6 +27,7 @@ pub use manual::manual;
 pub use sources::{FILE_NAME, Sources};
 
 use longhaul_store::{StoreError, s3::S3Place};
+use longhaul_tools::{policy::Policy, sandbox::HostRule};
 
 use keys::{KEYS, Kind};
 use value::{Base, Value, Written};
@@ -53,6 +55,8 @@ pub struct Settings {
     pub browser: BrowserSettings,
     /// How sessions are run.
     pub harness: HarnessSettings,
+    /// Which tool calls are carried out.
+    pub policy: Policy,
     /// The agent network (kept for a later release).
     pub network: NetworkSettings,
     /// The Studio (kept for a later release).
@@ -174,6 +178,8 @@ pub enum SandboxNetwork {
 pub struct SandboxLimits {
     /// What they may reach.
     pub network: SandboxNetwork,
+    /// Hosts they may reach through a proxy.
+    pub allow: Vec<HostRule>,
     /// Paths inside the project that are read-only beside `.git`.
     pub readonly: Vec<PathBuf>,
     /// Absolute folders outside the project that commands may read.
@@ -332,6 +338,7 @@ impl Settings {
                     Some("host") => SandboxNetwork::Host,
                     Some(_) | None => SandboxNetwork::Loopback,
                 },
+                allow: policy::hosts(&values.texts("sandbox.allow")).unwrap_or_default(),
                 readonly: values.paths("sandbox.readonly"),
                 toolchains: values.paths("sandbox.toolchains"),
                 path_first: values.paths("sandbox.path_first"),
@@ -349,6 +356,7 @@ impl Settings {
                 regression_sample: values.number("harness.regression_sample"),
                 boot_seconds_max: values.number("harness.boot_seconds_max"),
             },
+            policy: policy::policy(&values),
             network: NetworkSettings {
                 host: values.text("network.host").unwrap_or_default(),
                 port: values.number("network.port"),
@@ -465,6 +473,10 @@ impl Values {
 
     fn profiles(&self, name: &str) -> Profiles {
         if let Some(Value::Profiles(profiles)) = self.get(name) { profiles.clone() } else { Profiles::default() }
+    }
+
+    fn texts(&self, name: &str) -> Vec<String> {
+        if let Some(Value::Texts(texts)) = self.get(name) { texts.clone() } else { Vec::new() }
     }
 
     fn flag(&self, name: &str) -> bool {

@@ -6,11 +6,13 @@ use std::{
 };
 
 use longhaul_model::Secret;
+use longhaul_tools::policy::Policy;
 use longhaul_workspace::context::Profiles;
 
 use super::{
     error::{Origin, SettingsError},
     keys::{Key, Kind},
+    policy,
 };
 
 /// A value as it was written, before its key has judged it.
@@ -39,6 +41,7 @@ pub(crate) enum Value {
     Bool(bool),
     Integer(u64),
     Profiles(Profiles),
+    Texts(Vec<String>),
 }
 
 /// What paths are relative to.
@@ -95,6 +98,8 @@ pub(crate) fn check(
             };
             return context_profiles(tables, base, origin).map(Value::Profiles);
         }
+        Kind::Hosts => list(written).filter(|texts| policy::hosts(texts).is_ok()).map(Value::Texts),
+        Kind::ToolPatterns => list(written).filter(|texts| Policy::new(texts, &[], &[]).is_ok()).map(Value::Texts),
         Kind::DaysByKind => text(written).filter(|text| days_by_kind(text).is_some()).map(Value::Text),
     };
     value.ok_or_else(|| SettingsError::Value {
@@ -121,6 +126,8 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::MemoryIndex => "hnsw(m=16, ef_construction=128, ef=128) or ivf_flat(nlist=1024, nprobe=32)".to_owned(),
         Kind::FolderOrBucket => "a folder or s3://bucket/prefix".to_owned(),
         Kind::ContextProfiles => "tables `[context.profiles.NAME]` in longhaul.toml: docs/workspace.md".to_owned(),
+        Kind::Hosts => "a list of hosts such as example.org, example.org:8443, *.example.org".to_owned(),
+        Kind::ToolPatterns => "a list of TOOL or TOOL(ARGUMENT=TEXT)".to_owned(),
         Kind::DaysByKind => {
             let kinds: Vec<&str> = longhaul_memory::Kind::ALL.iter().map(|kind| kind.as_str()).collect();
             format!("a list such as `note=90, fact=never`, of {}", kinds.join(", "))
@@ -166,6 +173,16 @@ fn texts(written: Written) -> Option<Vec<String>> {
         Written::Texts(texts) => Some(texts),
         Written::Text(text) => Some(text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect()),
         Written::Integer(_) | Written::Bool(_) | Written::Tables(_) | Written::Other(_) => None,
+    }
+}
+
+/// A list, or in one text separated by commas.
+fn list(written: Written) -> Option<Vec<String>> {
+    match written {
+        Written::Text(text) => {
+            Some(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect())
+        }
+        other => texts(other),
     }
 }
 
