@@ -36,6 +36,11 @@ impl From<PageError> for Stop {
             | PageError::NoOption { .. }
             | PageError::NoChooser { .. }
             | PageError::File { .. }
+            | PageError::NoTab { .. }
+            | PageError::LastTab
+            | PageError::NoDownload { .. }
+            | PageError::Download { .. }
+            | PageError::NotPrinted { .. }
             | PageError::Crashed => Self::Refused(error.to_string()),
         }
     }
