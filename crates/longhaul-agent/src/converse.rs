@@ -90,6 +90,7 @@ fn add(total: &mut Usage, one: &Usage) {
     total.prompt_tokens += one.prompt_tokens;
     total.answer_tokens += one.answer_tokens;
     total.cached_tokens += one.cached_tokens;
+    total.written_tokens += one.written_tokens;
     total.estimated |= one.estimated;
 }
 

@@ -102,6 +102,7 @@ impl Dialogue {
             messages: self.messages.clone(),
             tools: self.opening.tools.clone(),
             answer_tokens_max: self.limits.answer_tokens_max,
+            answer_schema: None,
         })
     }
 
@@ -115,8 +116,7 @@ impl Dialogue {
     pub fn answered(&mut self, response: &ChatResponse) {
         self.turns += 1;
         self.last_text.clone_from(&response.content);
-        self.messages
-            .push(Message::Assistant { content: response.content.clone(), tool_calls: response.tool_calls.clone() });
+        self.messages.push(response.message());
         self.pending = response.tool_calls.clone();
         let used = response.usage.prompt_tokens + response.usage.answer_tokens;
         if self.hand_over_asked && !self.pending.iter().any(|call| ends_conversation(&call.name)) {
@@ -212,6 +212,9 @@ mod tests {
             finish: Finish::Stop,
             model: "m".into(),
             retries: vec![],
+            reasoning: vec![],
+            answered_by: "openai:m".into(),
+            passed_over: vec![],
         }
     }
 
