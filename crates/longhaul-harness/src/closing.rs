@@ -269,7 +269,9 @@ fn memories_of(s: &Sitting<'_>, closing: &Closing) -> Result<Vec<Prepared>, Memo
         SessionResult::HandedOver { feature: Some(f), .. } => {
             (format!("{} {}", f.id(), f.definition.description), "not finished")
         }
-        SessionResult::HandedOver { feature: None, .. } => ("planning".to_owned(), "not finished"),
+        SessionResult::HandedOver { feature: None, .. } => {
+            (closing.purpose.feature().map_or_else(|| "planning".to_owned(), ToString::to_string), "not finished")
+        }
     };
     let feature = match &closing.result {
         SessionResult::Verified(_, feature, _) | SessionResult::HandedOver { feature: Some(feature), .. } => {
