@@ -15,6 +15,7 @@ use longhaul_tools::{
 use longhaul_workspace::Workspace;
 
 use crate::external::ExternalAgent;
+use crate::spending::{BudgetSettings, Spending};
 
 /// How sessions are run. Plain data; start from [`HarnessSettings::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +46,12 @@ pub struct HarnessSettings {
     pub flow_timeout: Duration,
     /// Port on which the application listens, in its own network namespace.
     pub app_port: u16,
+    /// Times the same failure may be seen in a session before its agent is told that it gets nowhere.
+    pub stuck_repeats_max: u32,
+    /// Answers in a row that may leave the folder as it is before that.
+    pub stuck_turns_max: u32,
+    /// What the project may cost.
+    pub budget: BudgetSettings,
 }
 
 impl Default for HarnessSettings {
@@ -63,6 +70,9 @@ impl Default for HarnessSettings {
             policy: Policy::default(),
             flow_timeout: Duration::from_mins(2),
             app_port: 8000,
+            stuck_repeats_max: 4,
+            stuck_turns_max: 30,
+            budget: BudgetSettings::default(),
         }
     }
 }
@@ -95,6 +105,8 @@ pub struct Harness {
     pub browser: SharedBrowser,
     /// How a project's sandbox is built.
     pub sandbox: SandboxFactory,
+    /// What runs may spend.
+    pub spending: Spending,
     /// Folder for snapshots, sockets and application data, outside every project.
     pub work_dir: PathBuf,
     /// How sessions are run.
@@ -104,6 +116,12 @@ pub struct Harness {
 }
 
 impl Harness {
+    /// Failed sessions after which a feature is parked: the stricter of the user's and the project's word.
+    pub(crate) fn attempts_max(&self) -> u32 {
+        let of_project = self.settings.feature_attempts_max;
+        self.settings.budget.attempts.map_or(of_project, |of_user| of_user.min(of_project))
+    }
+
     /// The folder of one task beneath [`Harness::work_dir`].
     #[must_use]
     pub fn task_dir(&self, task: &longhaul_core::TaskId) -> PathBuf {

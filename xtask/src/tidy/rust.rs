@@ -47,6 +47,7 @@ const MAY_SLEEP: &[(&str, &str)] = &[
     ("crates/longhaul-durable/tests/it/replaying.rs", "a graph's timer is what is recorded and replayed"),
     ("crates/longhaul-durable/src/task.rs", "the pause before another attempt is the policy"),
     ("crates/longhaul-durable/src/timers.rs", "durable timers are about time"),
+    ("crates/longhaul/src/runs.rs", "a run that has time waits for a service that does not answer"),
     ("crates/longhaul-durable/src/worker.rs", "a worker pauses after a failure of the store"),
     ("crates/longhaul-durable/tests/it/queue.rs", "work takes its time, and idle workers are watched for a while"),
     ("crates/longhaul-durable/tests/it/queue_ends.rs", "work takes its time"),

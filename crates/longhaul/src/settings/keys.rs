@@ -43,6 +43,10 @@ pub(crate) enum Kind {
     ToolPatterns,
     /// Profiles of context packs by name, each a table.
     ContextProfiles,
+    /// An amount of money.
+    Money,
+    /// What models cost, by name, each a table.
+    Prices,
 }
 
 /// Who may set a key.
@@ -112,6 +116,14 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         None,
         "Where downloaded models are kept. Default: `$XDG_CACHE_HOME/longhaul`, else `~/.cache/longhaul`.",
+    ),
+    key(
+        "prices",
+        Kind::Prices,
+        UserOnly,
+        None,
+        None,
+        "What models cost, for a million tokens each: a table `[prices.\"MODEL\"]` with `input`, `output`, and where the service has a cache `cache_read` and `cache_write`. Any currency, the same everywhere. A dated version costs what the name it begins with costs.",
     ),
     key(
         "store.blobs",
@@ -483,6 +495,55 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         Some("ask"),
         "What becomes of an allowed call that reaches outside, once the conversation has read text from outside.",
+    ),
+    key(
+        "harness.stuck_repeats_max",
+        int(2, 50),
+        Anyone,
+        None,
+        Some("4"),
+        "How often a session may meet the same failure, make the same call in vain or bring the folder back to what it was, before its agent is told so; after that once more it hands over.",
+    ),
+    key(
+        "harness.stuck_turns_max",
+        int(5, 500),
+        Anyone,
+        None,
+        Some("30"),
+        "How many answers in a row may leave the folder as it is, before the same happens.",
+    ),
+    key(
+        "budget.tokens_max",
+        int(1, 1_000_000_000_000),
+        UserOnly,
+        None,
+        None,
+        "The most tokens, sent and received, that a project may use. Prompt and longest answer are reserved before each request, so it is never exceeded.",
+    ),
+    key(
+        "budget.money_max",
+        Kind::Money,
+        UserOnly,
+        None,
+        None,
+        "The most money that a project may use, in the currency of `prices`; every model used must be there.",
+    ),
+    key("budget.hours_max", int(1, 100_000), UserOnly, None, None, "The most hours that runs of a project may work."),
+    key(
+        "budget.sessions_max",
+        int(1, 100_000),
+        UserOnly,
+        None,
+        None,
+        "The most coding sessions that a project may have, over all its runs.",
+    ),
+    key(
+        "budget.attempts",
+        int(1, 20),
+        UserOnly,
+        None,
+        None,
+        "How many sessions may fail at one feature before it is parked, where the project's `harness.feature_attempts_max` is not stricter.",
     ),
     key(
         "network.host",

@@ -19,6 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use longhaul_harness::spending::{BudgetSettings, Money, Prices};
 pub use longhaul_model::Secret;
 use longhaul_workspace::context::Profiles;
 
@@ -57,6 +58,8 @@ pub struct Settings {
     pub harness: HarnessSettings,
     /// Which tool calls are carried out.
     pub policy: Policy,
+    /// What a project may cost.
+    pub budget: BudgetSettings,
     /// The agent network (kept for a later release).
     pub network: NetworkSettings,
     /// The Studio (kept for a later release).
@@ -220,6 +223,10 @@ pub struct HarnessSettings {
     pub regression_sample: usize,
     /// The longest `init.sh` may take until the application answers, in seconds.
     pub boot_seconds_max: u64,
+    /// Times the same failure may be seen before the agent is told that it gets nowhere.
+    pub stuck_repeats_max: u32,
+    /// Answers in a row that may leave the folder as it is before that.
+    pub stuck_turns_max: u32,
 }
 
 /// The agent network (kept for a later release).
@@ -355,6 +362,16 @@ impl Settings {
                 claims_max: values.number("harness.claims_max"),
                 regression_sample: values.number("harness.regression_sample"),
                 boot_seconds_max: values.number("harness.boot_seconds_max"),
+                stuck_repeats_max: values.number("harness.stuck_repeats_max"),
+                stuck_turns_max: values.number("harness.stuck_turns_max"),
+            },
+            budget: BudgetSettings {
+                tokens_max: values.optional_number("budget.tokens_max"),
+                money_max: values.money("budget.money_max"),
+                hours_max: values.optional_number("budget.hours_max"),
+                sessions_max: values.optional_number("budget.sessions_max"),
+                attempts: values.optional_number("budget.attempts"),
+                prices: values.prices("prices"),
             },
             policy: policy::policy(&values),
             network: NetworkSettings {
@@ -477,6 +494,14 @@ impl Values {
 
     fn texts(&self, name: &str) -> Vec<String> {
         if let Some(Value::Texts(texts)) = self.get(name) { texts.clone() } else { Vec::new() }
+    }
+
+    fn money(&self, name: &str) -> Option<Money> {
+        if let Some(Value::Money(money)) = self.get(name) { Some(*money) } else { None }
+    }
+
+    fn prices(&self, name: &str) -> Prices {
+        if let Some(Value::Prices(prices)) = self.get(name) { prices.clone() } else { Prices::default() }
     }
 
     fn flag(&self, name: &str) -> bool {
