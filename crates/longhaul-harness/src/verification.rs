@@ -14,7 +14,7 @@ use crate::{
     environment::Harness,
     features::Feature,
     project::Project,
-    verifier::{Flow, Limits, Pictures, Verdict, Verifier, VerifyError},
+    verifier::{Flow, Limits, Pictures, Verdict, Verifier, VerifyError, media_type},
 };
 
 const SCHEMA: i64 = 1;
@@ -340,7 +340,7 @@ async fn keep_evidence(
 ) -> Result<(), WorkspaceError> {
     let (log, pictures) = seen.into_evidence();
     let mut pieces = vec![("the flow's log: steps, console, network".to_owned(), "application/json", log)];
-    pieces.extend(pictures.into_iter().map(|(summary, png)| (summary, "image/png", png)));
+    pieces.extend(pictures.into_iter().map(|(summary, png)| (summary, media_type(&png), png)));
     for (summary, media_type, content) in pieces {
         let whole = format!("{}: {summary}", verdict.feature);
         let source = format!("verifier, {}", verdict.id);

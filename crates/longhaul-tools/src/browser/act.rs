@@ -43,6 +43,8 @@ const CHOOSE: &str = r#"function choose(list, label) {
 /// Which conditions an act needs beyond visibility.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
+    /// It is seen.
+    Sight,
     /// A pointer reaches it.
     Pointer,
     /// A pointer reaches it and it can be written to.
@@ -231,6 +233,11 @@ impl Page {
         Ok(paths)
     }
 
+    /// Waits until the one element that the target means is there, visible and standing still.
+    pub(super) async fn pictured(&self, target: &Target) -> Result<(Element, Point), PageError> {
+        self.ready(target, Needs::Sight).await
+    }
+
     /// Waits until the one element that the target means can be acted on; gives it and a point of it that is free.
     async fn ready(&self, target: &Target, needs: Needs) -> Result<(Element, Point), PageError> {
         let deadline = Instant::now() + self.act_timeout;
@@ -305,6 +312,12 @@ fn usable<'a>(target: &Target, found: &'a [Element], needs: Needs) -> Result<(&'
         }
     };
     let not_ready = |reason: &str| PageError::NotReady { target: boxed(), reason: reason.to_owned() };
+    if needs == Needs::Sight {
+        return match element.facts.rect {
+            Some(rect) => Ok((element, rect, Point { x: rect.x, y: rect.y })),
+            None => Err(not_ready("it has no place on the screen")),
+        };
+    }
     if !element.enabled {
         return Err(not_ready("it is disabled"));
     }

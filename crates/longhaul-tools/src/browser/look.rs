@@ -306,6 +306,20 @@ impl Page {
         Ok((without? != shown, shown))
     }
 
+    /// A picture of one element, scrolled into view, as PNG. What lies over it is on the picture too.
+    ///
+    /// # Errors
+    /// When there is not exactly one that is visible, or the browser has gone.
+    pub async fn screenshot_of(&self, target: &Target) -> Result<Vec<u8>, PageError> {
+        let (element, _) = self.pictured(target).await?;
+        let clip = element.facts.part.unwrap_or(Rect { x: 0.0, y: 0.0, width: 1.0, height: 1.0 });
+        let clip = json!({
+            "x": clip.x.round(), "y": clip.y.round(), "width": clip.width.round().max(1.0),
+            "height": clip.height.round().max(1.0), "scale": 1,
+        });
+        Ok(self.picture(json!({"format": "png", "optimizeForSpeed": true, "clip": clip})).await?)
+    }
+
     /// What to say when nothing is the target: what is there instead, and what is in the document but not shown. Each
     /// part begins with `; `; empty when there is nothing alike.
     pub async fn nearby(&self, target: &Target) -> String {
