@@ -375,7 +375,8 @@ fn ended_by(turn: &TurnEnd) -> Option<End> {
     match turn.reason {
         StopReason::Refusal => handed("the agent's model refused"),
         StopReason::Cancelled => handed("the agent stopped"),
-        StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxTurnRequests => words::hand_over(&turn.text)
-            .map(|note| End::HandedOver { note, why: "the agent asked".to_owned() }),
+        StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxTurnRequests => {
+            words::hand_over(&turn.text).map(|note| End::HandedOver { note, why: "the agent asked".to_owned() })
+        }
     }
 }
