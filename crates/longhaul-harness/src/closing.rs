@@ -82,8 +82,9 @@ pub(crate) async fn close(s: &Sitting<'_>, closing: Closing) -> Result<SessionEn
 /// Makes the folder what the session leaves behind, and commits it.
 async fn commit(s: &Sitting<'_>, closing: &Closing, rows: Rows, step: &str) -> Result<Closed, StepError> {
     let git = |e: GitError| StepError::from(e);
-    // From here on nothing else changes the folder.
+    // From here on nothing else changes the folder; what was changed since somebody looked is put back.
     s.trial.stop().await;
+    s.work_tree.forget().await;
     s.settle().await?;
     let mut patch = None;
     match &closing.result {
@@ -298,10 +299,11 @@ fn events_of(s: &Sitting<'_>, closing: &Closing) -> impl FnOnce(&Closed) -> Vec<
         SessionResult::Planned(_) | SessionResult::HandedOver { .. } => None,
     };
     let (session, git, snapshots) = (s.session, s.git.clone(), s.work_tree.clone());
+    let untold = s.untold_events();
     move |closed| {
         let entry = &closed.entry;
         let git_ms = git.spent_ms() + snapshots.spent_ms();
-        let mut events = Vec::new();
+        let mut events = untold();
         if let Some((feature, verdict, ms)) = features {
             let data = json!({"feature": feature, "commit": entry.commit, "verdict": verdict, "ms": ms});
             events.push(EventDraft::business("feature.passed", data));

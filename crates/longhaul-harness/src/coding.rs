@@ -197,17 +197,30 @@ async fn orient(s: &Sitting<'_>) -> Result<Oriented, NodeError> {
     let look = async {
         let git = |e: GitError| StepError::from(e);
         let mut undone = found.undone;
-        if let Some(commit) = &last_commit
-            && !s.git.contains(commit).await.map_err(git)?
-        {
-            s.git.run(&["reset", "--quiet", "--hard", commit]).await.map_err(git)?;
-            undone.push((".git".to_owned(), "the history no longer held the last verified commit".to_owned()));
+        if let Some(commit) = &last_commit {
+            undone.extend(history_mended(s, commit).await?.map(|how| (".git".to_owned(), how.to_owned())));
         }
         let tree = clear(s).await?;
         let log = s.git.log(LOG_SHOWN).await.map_err(git)?;
         Ok(Oriented { tree, at: s.harness.ambient.clock.now(), log, sample, undone })
     };
     s.record("orient", look, |o: &Oriented| o.undone.iter().map(|(path, how)| tamper_event(path, how)).collect()).await
+}
+
+/// Makes the folder's branch hold the last commit of the record; tells what had been done to it.
+pub(crate) async fn history_mended(s: &Sitting<'_>, commit: &str) -> Result<Option<&'static str>, StepError> {
+    let git = |e: GitError| StepError::from(e);
+    if !s.git.has(commit).await.map_err(git)? {
+        let (dir, commit) = (s.project().dir, commit.to_owned());
+        return Err(HarnessError::HistoryLost { dir, commit }.into());
+    }
+    let detached = s.git.reattach(commit).await.map_err(git)?;
+    if !s.git.contains(commit).await.map_err(git)? {
+        s.git.keep_aside().await.map_err(git)?;
+        s.git.run(&["reset", "--quiet", "--hard", commit]).await.map_err(git)?;
+        return Ok(Some("the history no longer held the last verified commit"));
+    }
+    Ok(detached.then_some("HEAD was on no branch; it is on one again"))
 }
 
 async fn boot(s: &Sitting<'_>) -> Result<Boot, NodeError> {

@@ -128,7 +128,15 @@ impl Harness {
         self.work_dir.join(task.as_str())
     }
 
-    pub(crate) fn open_sandbox(&self, project: PathBuf, runtime_dir: PathBuf) -> Result<Sandbox, SandboxError> {
-        Sandbox::new((self.sandbox)(SandboxPlace { project, runtime_dir }))
+    /// A sandbox around the project, in which these folders of it cannot be written.
+    pub(crate) fn open_sandbox(
+        &self,
+        project: PathBuf,
+        runtime_dir: PathBuf,
+        readonly: &[PathBuf],
+    ) -> Result<Sandbox, SandboxError> {
+        let mut settings = (self.sandbox)(SandboxPlace { project, runtime_dir });
+        settings.readonly.extend_from_slice(readonly);
+        Sandbox::new(settings)
     }
 }

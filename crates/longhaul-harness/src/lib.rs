@@ -31,6 +31,7 @@ mod error;
 mod external;
 pub mod features;
 mod final_check;
+mod folder;
 mod git;
 mod graph;
 pub mod history;

@@ -88,10 +88,12 @@ pub async fn verify_on_demand(
     let chosen = choose(harness, project, &wanted.features).await?;
     let place = harness.task_dir(&project.owner.task);
     let git = Git::of_project(&project.dir);
-    let tree = WorkTree::open(&project.dir, &place.join("snapshots.git")).await?.snapshot().await?;
+    let submodules = git.submodules().await?;
+    let git = git.keeping(&submodules);
+    let tree = WorkTree::open(&project.dir, &place.join("snapshots.git"), &submodules).await?.snapshot().await?;
     let clean = git.patch_since_tip().await?.is_empty();
     let head = if clean { git.head().await?.map(|commit| commit.id) } else { None };
-    let sandbox = harness.open_sandbox(project.dir.clone(), place.join("run"))?;
+    let sandbox = harness.open_sandbox(project.dir.clone(), place.join("run"), &submodules)?;
     sandbox.prepare_project()?;
     let launch = Launch { sandbox, port: harness.settings.app_port, boot_timeout: harness.settings.boot_timeout };
     let flows = Flows { harness, project, tree: tree.as_str(), places: Places::Folder(launch), wanted };
@@ -166,7 +168,7 @@ impl Flows<'_> {
                 let unusable = |source| HarnessError::Folder { path: self.project.dir.clone(), source };
                 let copy = copies.take(number).map_err(unusable)?;
                 let run = self.harness.task_dir(&self.project.owner.task).join(format!("run-{number}"));
-                let sandbox = self.harness.open_sandbox(copy.clone(), run)?;
+                let sandbox = self.harness.open_sandbox(copy.clone(), run, &[])?;
                 sandbox.prepare_project()?;
                 let (port, boot_timeout) = (self.harness.settings.app_port, self.harness.settings.boot_timeout);
                 let launch = Launch { sandbox, port, boot_timeout };

@@ -11,4 +11,5 @@ mod processes;
 mod prompts;
 mod proxy;
 mod stage;
+mod tampering;
 mod tiny;

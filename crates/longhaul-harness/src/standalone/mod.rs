@@ -113,7 +113,7 @@ async fn first_start(harness: &Harness, project: &Project) -> Result<Option<Stri
     let place = harness.task_dir(&project.owner.task);
     let scratch = place.join("flows");
     fs::create_dir_all(&scratch).map_err(|source| unusable(&scratch, source))?;
-    let sandbox = harness.open_sandbox(project.dir.clone(), place.join("run"))?;
+    let sandbox = harness.open_sandbox(project.dir.clone(), place.join("run"), &[])?;
     sandbox.prepare_project()?;
     let launch = Launch { sandbox, port: harness.settings.app_port, boot_timeout: harness.settings.boot_timeout };
     match FlowApp::start(launch, &scratch).await {
