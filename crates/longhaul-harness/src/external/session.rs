@@ -106,6 +106,7 @@ fn worked(sat: Sat, feature: &Feature) -> Result<Worked, NodeError> {
         prompt_tokens: sat.prompt_tokens,
         answer_tokens: sat.answer_tokens,
         cached_tokens: sat.cached_tokens,
+        written_tokens: 0,
         estimated: sat.tokens_estimated,
     };
     let feature = Box::new(feature.clone());
