@@ -98,6 +98,7 @@ impl View {
             "model.answered" => self.answered(data),
             "tool.called" => self.called(data),
             "tamper.undone" => self.tampered(data),
+            "agent.permission" => self.permission(data),
             "claim.refused" => self.refused(data),
             "feature.passed" => self.passed(data),
             "feature.parked" => {
@@ -275,6 +276,12 @@ impl View {
         let (path, how) = (text(data, "path"), text(data, "how"));
         let how = if how.is_empty() { String::new() } else { format!(" ({how})") };
         self.one(Glyph::Notice, &format!("{path} was changed{how}: undone, only a verdict changes it"))
+    }
+
+    fn permission(&self, data: &Value) -> Vec<String> {
+        let (tool, decision, why) = (text(data, "tool"), text(data, "decision"), text(data, "why"));
+        let glyph = if decision == "approved" { Glyph::Detail } else { Glyph::Notice };
+        self.one(glyph, &format!("{tool} was {decision}: {why}"))
     }
 
     fn refused(&self, data: &Value) -> Vec<String> {
