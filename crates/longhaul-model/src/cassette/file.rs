@@ -25,6 +25,8 @@ pub struct Cassette {
     pub(crate) title: String,
     pub(crate) request: Option<String>,
     pub(crate) model: String,
+    /// Requests longer than this are refused, as a service with such a window does.
+    pub(crate) window_tokens: Option<u64>,
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -198,6 +200,7 @@ impl Cassette {
             title: raw.title,
             request: raw.request,
             model: raw.model.unwrap_or_else(|| "cassette".to_owned()),
+            window_tokens: raw.window_tokens,
             entries,
         })
     }
@@ -257,6 +260,7 @@ struct FileToml {
     title: String,
     request: Option<String>,
     model: Option<String>,
+    window_tokens: Option<u64>,
     #[serde(default)]
     entry: Vec<EntryToml>,
 }

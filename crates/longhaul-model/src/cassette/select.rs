@@ -22,11 +22,19 @@ pub(crate) enum Miss {
     Ambiguous(String),
     /// An entry is, but the request lacks what it requires.
     Requirement(String),
+    /// It is longer than the cassette's window.
+    TooLong(String),
 }
 
 impl Cassette {
     /// The entry that answers this conversation.
     pub(crate) fn select(&self, asked: &Conversation) -> Result<&Entry, Miss> {
+        if let Some(window) = self.window_tokens.filter(|window| asked.prompt_tokens > *window) {
+            return Err(Miss::TooLong(format!(
+                "this model's maximum context length is {window} tokens; the messages have {}",
+                asked.prompt_tokens
+            )));
+        }
         let mut selected = self.entries.iter().filter(|entry| entry.turn == asked.turn && selects(entry, asked));
         let Some(entry) = selected.next() else {
             return Err(Miss::NoEntry(self.no_entry(asked)));

@@ -206,6 +206,7 @@ async fn chat_completions(State(shared): State<Arc<Shared>>, request: Request) -
         Ok(entry) => shared.answer(entry, &asked, fault).await,
         Err(Miss::NoEntry(message)) => error(StatusCode::NOT_FOUND, "cassette_no_entry", &message),
         Err(Miss::Ambiguous(message)) => error(StatusCode::CONFLICT, "cassette_ambiguous", &message),
+        Err(Miss::TooLong(message)) => error(StatusCode::BAD_REQUEST, "context_length_exceeded", &message),
         Err(Miss::Requirement(message)) => {
             error(StatusCode::UNPROCESSABLE_ENTITY, "cassette_requirement_unmet", &message)
         }
