@@ -184,3 +184,6 @@ impl Purse for SessionPurse {
         Ok(run.limits.nearly(&known, claim, self.spending.ambient.clock.now()))
     }
 }
+
+#[cfg(test)]
+mod tests;
