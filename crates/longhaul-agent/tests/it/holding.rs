@@ -8,8 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use longhaul_agent::{
-    After, Ending, Limits, Means, Opening, Patience, Purse, Reservation, Reserved, ToolHost, ToolTurn, Unlimited, Unused,
-    Wanted, converse_with,
+    After, Ending, Limits, Means, Opening, Patience, Purse, Reservation, Reserved, ToolHost, ToolTurn, Unlimited,
+    Unused, Wanted, converse_with,
 };
 use longhaul_core::{Ambient, RecordId, Scope, ToolCall, ToolSpec};
 use longhaul_durable::{END, GraphBuilder, GraphState, NodeContext, NodeError, Outcome, RunOptions, Runtime, START};
