@@ -3,13 +3,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
+mod adopting;
+mod cassette;
 mod chinese;
 mod faults;
 mod interruption;
 mod isolation;
 mod permission;
+mod planning;
 mod processes;
 mod prompts;
+mod proposals;
 mod proxy;
 mod stage;
 mod tampering;

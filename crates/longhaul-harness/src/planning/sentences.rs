@@ -65,12 +65,17 @@ const CONCRETE: &[&str] =
     &["text", "contains", "value", "count", "url", "hidden", "focused", "enabled", "checked", "title", "message"];
 /// Content words that a description needs beside its praise.
 const DESCRIPTION_WORDS_MIN: usize = 2;
+/// Words of a description that name nothing in particular.
+const NOTHING_IN_PARTICULAR: &[&str] =
+    &["everything", "all", "app", "application", "page", "feature", "work", "works", "functions", "function"];
 
 /// What of the feature cannot be verified; `place` is the feature's place in the arguments.
 pub(super) fn unverifiable(place: &str, description: &str, steps: &[String], checks: &[Check]) -> Vec<PlanError> {
     let mut found = Vec::new();
     let praise = without_praise(description);
-    if praise.len() < description.len() && words(&praise).len() < DESCRIPTION_WORDS_MIN {
+    let mut said = words(&praise);
+    NOTHING_IN_PARTICULAR.iter().for_each(|empty| words(empty).iter().for_each(|word| drop(said.remove(word))));
+    if praise.len() < description.len() && said.len() < DESCRIPTION_WORDS_MIN {
         found.push(PlanError::at(
             format!("{place}.description"),
             format!("{description:?} says nothing that can be seen; say what a user does and what then happens"),

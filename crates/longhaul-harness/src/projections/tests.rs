@@ -12,7 +12,7 @@ fn rendered() -> Projections {
             "id": id, "category": "functional", "description": words, "steps": ["Open it", "See it"],
             "checks": [
                 {"step": 1, "check": "goto", "path": "/"},
-                {"step": 2, "check": "expect", "target": {"role": "heading"}, "visible": true},
+                {"step": 2, "check": "expect", "target": {"role": "heading", "name": words}, "visible": true},
             ],
         })
     };
