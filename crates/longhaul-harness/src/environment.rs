@@ -14,8 +14,11 @@ use longhaul_tools::{
 };
 use longhaul_workspace::Workspace;
 
-use crate::external::ExternalAgent;
-use crate::spending::{BudgetSettings, Spending};
+use crate::{
+    external::ExternalAgent,
+    planning::PlanningSettings,
+    spending::{BudgetSettings, Spending},
+};
 
 /// How sessions are run. Plain data; start from [`HarnessSettings::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub struct HarnessSettings {
     pub stuck_turns_max: u32,
     /// What the project may cost.
     pub budget: BudgetSettings,
+    /// How plans are held to account.
+    pub planning: PlanningSettings,
 }
 
 impl Default for HarnessSettings {
@@ -73,6 +78,7 @@ impl Default for HarnessSettings {
             stuck_repeats_max: 4,
             stuck_turns_max: 30,
             budget: BudgetSettings::default(),
+            planning: PlanningSettings::default(),
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) async fn check(
     let mut outcomes = Vec::with_capacity(ids.len());
     for id in ids {
         let rows = s.rows().await?;
-        let Some(feature) = rows.features.into_iter().find(|f| f.id() == id) else { continue };
+        let Some(feature) = rows.find(id).cloned() else { continue };
         let (owner, session, before) = (s.owner(), s.session, feature.standing.clone());
         let head = s.git.head().await.ok().flatten().map(|commit| commit.id);
         let (bound, untold) = (head.clone(), s.untold_events());

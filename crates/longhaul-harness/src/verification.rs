@@ -118,6 +118,12 @@ impl RecordedVerdict {
         })
     }
 
+    /// The digest of the checks that were carried out.
+    #[must_use]
+    pub fn checks_hash(&self) -> &Digest {
+        &self.checks_hash
+    }
+
     /// The tree that was verified.
     #[must_use]
     pub fn tree(&self) -> &str {

@@ -203,6 +203,7 @@ impl Longhaul {
             stuck_repeats_max: given.stuck_repeats_max,
             stuck_turns_max: given.stuck_turns_max,
             budget: self.settings.budget.clone(),
+            planning: given.planning,
             shell: ShellLimits {
                 seconds_max: self.settings.sandbox.command_seconds_max,
                 output_bytes_max: self.settings.sandbox.output_bytes_max,

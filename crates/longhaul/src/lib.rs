@@ -7,7 +7,7 @@
 //! let settings = Settings::load(&Sources::of_this_process(None))?;
 //! let longhaul = Longhaul::open(settings, Program::this_one()?).await?;
 //! let dir = std::path::Path::new("notes");
-//! let request = InitRequest { request: "A page that keeps notes".into(), dir: dir.into() };
+//! let request = InitRequest::new("A page that keeps notes", dir);
 //! longhaul.init(request, Default::default()).await?;
 //! let report = longhaul.run(dir, RunLimits::default(), Default::default()).await?;
 //! println!("{} of {} features pass", report.passing, report.total);
@@ -23,6 +23,7 @@ mod machine;
 mod mcp;
 mod memories;
 mod parked;
+mod planning;
 mod queries;
 mod report;
 mod runs;
@@ -45,10 +46,12 @@ pub use longhaul_durable::{
     StatusError, WaitInfo, replay,
 };
 pub use longhaul_harness::{
-    JOBS_MAX, Phase,
+    JOBS_MAX, Phase, Profile, ProfileError,
     features::{Feature, Standing as FeatureStanding},
     history::{Purpose, SessionEntry, SessionOutcome},
+    planning::{Change, Changed, Recorded},
     project::Project,
+    proposals::{Proof, Proposal, ProposalState},
     spending::{Money, MoneyError, Spent},
     verification::{Refusal, StoredVerdict},
 };
@@ -75,6 +78,7 @@ pub use memories::{
     Packing, Question, Remembering, memory_error_kind, memory_over, questions, receipt_lines, review_error_kind,
     session_error_kind,
 };
+pub use planning::Shown as PlanShown;
 pub use queries::{Details, FeatureView, ParkedView, Status};
 pub use report::ReportWritten;
 pub use runs::{Ending, InitRequest, RunLimits, RunReport};

@@ -93,7 +93,7 @@ async fn build(
     dir: &Path,
     request: &str,
 ) -> anyhow::Result<RunReport> {
-    let asked = InitRequest { request: request.to_owned(), dir: dir.to_owned() };
+    let asked = InitRequest::new(request, dir);
     match work::watch(longhaul, progress, cancel, longhaul.init(asked, cancel.clone())).await {
         Ok(planned) if planned.ending == Ending::Planned => {}
         Ok(stopped) => return Ok(stopped),

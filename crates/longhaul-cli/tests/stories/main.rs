@@ -4,13 +4,17 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod budget;
+mod adopting;
+mod cassette;
 mod chinese;
 mod faults;
 mod interruption;
 mod isolation;
 mod permission;
+mod planning;
 mod processes;
 mod prompts;
+mod proposals;
 mod proxy;
 mod stage;
 mod tampering;

@@ -596,6 +596,22 @@ pub(crate) const KEYS: &[Key] = &[
         "How many sessions may fail at one feature before it is parked, where the project's `harness.feature_attempts_max` is not stricter.",
     ),
     key(
+        "harness.features_min",
+        int(0, 2_000),
+        Anyone,
+        None,
+        Some("0"),
+        "The least features of a plan. 0 leaves it to the size that the initializer sees in the request: small 3, medium 40, large 200.",
+    ),
+    key(
+        "harness.reviewer",
+        Kind::Choice(&["person", "model"]),
+        UserOnly,
+        None,
+        Some("person"),
+        "Who decides when an agent proposes to change how a feature is verified: a `person` (`longhaul features proposals`), or the `model` in a context of its own, which sees nothing of the session that proposes.",
+    ),
+    key(
         "network.host",
         Kind::Text,
         UserOnly,
