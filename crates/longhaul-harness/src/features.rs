@@ -158,7 +158,7 @@ pub(crate) fn record_verdict(
             standing.commit = commit.map(str::to_owned);
         }
     } else if before.passes {
-        standing.broken = Some(verdict.reason().to_owned());
+        standing.broken = Some(verdict.reason_and_culprit());
     }
     write_standing(tx, owner, verdict.feature(), &standing)?;
     Ok(standing)

@@ -201,6 +201,10 @@ pub struct HarnessSettings {
     pub stuck_repeats_max: u32,
     /// Answers in a row that may leave the folder as it is before that.
     pub stuck_turns_max: u32,
+    /// The most verifications of a search for the commit that broke a feature.
+    pub bisect_verifications: u32,
+    /// The longest such a search begins further ones, in seconds.
+    pub bisect_seconds_max: u64,
 }
 
 /// The agent network (kept for a later release).
@@ -339,6 +343,8 @@ impl Settings {
                 sessions_max: values.optional_number("budget.sessions_max"),
                 attempts: values.optional_number("budget.attempts"),
                 prices: values.prices("prices"),
+                bisect_verifications: values.number("harness.bisect_verifications"),
+                bisect_seconds_max: values.number("harness.bisect_seconds_max"),
             },
             policy: policy::policy(&values),
             network: NetworkSettings {
