@@ -186,7 +186,7 @@ impl Checkout {
         let objects = project.dir.join(".git/objects");
         fs::write(repository.join("objects/info/alternates"), format!("{}\n", objects.display()))?;
         take_over_ignored(git, &project.dir, &work).await?;
-        let sandbox = harness.open_sandbox(work, place.join("run"))?;
+        let sandbox = harness.open_sandbox(work, place.join("run"), &[])?;
         let launch = Launch { sandbox, port: harness.settings.app_port, boot_timeout: harness.settings.boot_timeout };
         Ok(Self { git: own, launch, place })
     }

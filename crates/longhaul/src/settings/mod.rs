@@ -333,6 +333,8 @@ impl Settings {
                 claims_max: values.number("harness.claims_max"),
                 regression_sample: values.number("harness.regression_sample"),
                 boot_seconds_max: values.number("harness.boot_seconds_max"),
+                bisect_verifications: values.number("harness.bisect_verifications"),
+                bisect_seconds_max: values.number("harness.bisect_seconds_max"),
                 stuck_repeats_max: values.number("harness.stuck_repeats_max"),
                 stuck_turns_max: values.number("harness.stuck_turns_max"),
             },
@@ -343,8 +345,6 @@ impl Settings {
                 sessions_max: values.optional_number("budget.sessions_max"),
                 attempts: values.optional_number("budget.attempts"),
                 prices: values.prices("prices"),
-                bisect_verifications: values.number("harness.bisect_verifications"),
-                bisect_seconds_max: values.number("harness.bisect_seconds_max"),
             },
             policy: policy::policy(&values),
             network: NetworkSettings {
