@@ -82,9 +82,9 @@ pub(crate) async fn blame(harness: &Harness, project: &Project, feature: &Featur
 
 async fn culprit(harness: &Harness, project: &Project, feature: &Feature) -> Result<Option<Culprit>, StepError> {
     let (owner, wanted) = (project.owner.clone(), feature.definition.clone());
-    let last_pass = harness.store.read::<_, StoreError>(move |read| {
-        verification::last_pass(read, &owner, &wanted.id, &wanted.checks_hash)
-    });
+    let last_pass = harness
+        .store
+        .read::<_, StoreError>(move |read| verification::last_pass(read, &owner, &wanted.id, &wanted.checks_hash));
     let Some(passed_with) = last_pass.await?.or_else(|| feature.standing.commit.clone()) else { return Ok(None) };
     let git = Git::of_project(&project.dir);
     if !git.contains(&passed_with).await? {

@@ -26,7 +26,9 @@ pub(super) fn rows(root: &Path, program: &Path) -> anyhow::Result<Vec<Row>> {
     let what = "verifier beside hand-written Playwright, seven flows with the same pictures, sum of medians";
     let python = match playwright(root) {
         Ok(python) => python,
-        Err(why) => return Ok(vec![Row::new(what, "ms", None).bar(Bar::RatioAtMost(RATIO_MAX)).note(format!("{why:#}"))]),
+        Err(why) => {
+            return Ok(vec![Row::new(what, "ms", None).bar(Bar::RatioAtMost(RATIO_MAX)).note(format!("{why:#}"))]);
+        }
     };
     let apps = root.join("crates/longhaul-harness/tests/faults/apps");
     let scratch = tempfile::tempdir().context("a folder for evidence")?;

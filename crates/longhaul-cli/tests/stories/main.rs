@@ -14,3 +14,4 @@ mod proxy;
 mod stage;
 mod tampering;
 mod tiny;
+mod verifying;
