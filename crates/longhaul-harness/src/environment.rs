@@ -35,6 +35,8 @@ pub struct HarnessSettings {
     pub claims_max: u32,
     /// Passing features verified again at the start of a session.
     pub regression_sample: usize,
+    /// How far a session looks for the commit that broke a feature.
+    pub bisect: crate::bisect::BisectSettings,
     /// Memories a session starts with.
     pub recall_count: usize,
     /// Longest boot of the application.
@@ -68,6 +70,7 @@ impl Default for HarnessSettings {
             feature_attempts_max: 3,
             claims_max: 5,
             regression_sample: 2,
+            bisect: crate::bisect::BisectSettings::default(),
             recall_count: 5,
             boot_timeout: Duration::from_secs(60),
             quality_timeout: Duration::from_mins(10),

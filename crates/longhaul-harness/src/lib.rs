@@ -21,6 +21,7 @@
 //! ```
 
 mod application;
+mod bisect;
 pub mod checks;
 mod claim;
 mod closing;
@@ -60,6 +61,7 @@ pub mod verification;
 pub mod verifier;
 mod work_tree;
 
+pub use bisect::{BisectSettings, Culprit};
 pub use environment::{Harness, HarnessSettings, SandboxFactory, SandboxPlace};
 pub use error::HarnessError;
 pub use external::{AgentSettings, ExternalAgent, PermissionRules};

@@ -19,3 +19,4 @@ mod proxy;
 mod stage;
 mod tampering;
 mod tiny;
+mod verifying;

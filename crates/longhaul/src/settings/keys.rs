@@ -515,6 +515,23 @@ pub(crate) const KEYS: &[Key] = &[
         "How long `init.sh` may take until the application answers.",
     ),
     key(
+        "harness.bisect_verifications",
+        int(0, 20),
+        Anyone,
+        None,
+        Some("6"),
+        "How many verifications the search for the commit that broke a feature may take; with 0 a commit is named only when \
+         there is but one.",
+    ),
+    key(
+        "harness.bisect_seconds_max",
+        int(0, 3_600),
+        Anyone,
+        None,
+        Some("180"),
+        "How long that search may go on before it begins another verification.",
+    ),
+    key(
         "policy.allow",
         Kind::ToolPatterns,
         UserOnly,

@@ -206,6 +206,10 @@ pub struct HarnessSettings {
     pub stuck_turns_max: u32,
     /// How plans are held to account.
     pub planning: PlanningSettings,
+    /// The most verifications of a search for the commit that broke a feature.
+    pub bisect_verifications: u32,
+    /// The longest such a search begins further ones, in seconds.
+    pub bisect_seconds_max: u64,
 }
 
 /// The agent network (kept for a later release).
@@ -334,6 +338,8 @@ impl Settings {
                 claims_max: values.number("harness.claims_max"),
                 regression_sample: values.number("harness.regression_sample"),
                 boot_seconds_max: values.number("harness.boot_seconds_max"),
+                bisect_verifications: values.number("harness.bisect_verifications"),
+                bisect_seconds_max: values.number("harness.bisect_seconds_max"),
                 stuck_repeats_max: values.number("harness.stuck_repeats_max"),
                 stuck_turns_max: values.number("harness.stuck_turns_max"),
                 planning: PlanningSettings {
