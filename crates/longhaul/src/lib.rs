@@ -58,7 +58,9 @@ pub use longhaul_harness::{
 pub use longhaul_knowledge as knowledge;
 pub use longhaul_memory as memory;
 pub use longhaul_model as model;
-pub use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, Problem};
+pub use longhaul_model::{
+    Cassette, CassetteRecorder, CassetteServer, CassetteServerSettings, Problem, RecorderError, RecorderSettings,
+};
 pub use longhaul_operate as operate;
 pub use longhaul_operate::{
     Answered, Asked, Belonging, CASE_LIMIT, Cancelled, CaseResult, ChainLink, Decision, ErasureReceipt, ErrorKind,
