@@ -33,7 +33,7 @@ mod until;
 mod vectors;
 mod verify;
 
-pub use connect::DEMO_CASSETTE;
+pub use connect::{DEMO_CASSETTE, DEMO_OF_DOCUMENTS, DEMO_OF_RESEARCH};
 pub use error::LonghaulError;
 pub use home::{Longhaul, Program};
 pub use longhaul_core::{
@@ -82,7 +82,7 @@ pub use planning::Shown as PlanShown;
 pub use queries::{Details, FeatureView, ParkedView, Status};
 pub use report::ReportWritten;
 pub use runs::{Ending, InitRequest, RunLimits, RunReport};
-pub use until::Until;
 pub use serving::{Listening, Serving, ServingError, keys_of};
 pub use tokio_util::sync::CancellationToken;
+pub use until::Until;
 pub use verify::{VerdictView, VerifyRequest, junit, verify};

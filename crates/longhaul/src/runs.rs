@@ -20,13 +20,7 @@ use longhaul_store::StoreError;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    Longhaul, LonghaulError, Until,
-    connect::Connected,
-    folder,
-    settings::ModelSpec,
-    until::Patience,
-};
+use crate::{Longhaul, LonghaulError, Until, connect::Connected, folder, settings::ModelSpec, until::Patience};
 
 /// What `init` is asked.
 #[derive(Debug, Clone)]
