@@ -114,7 +114,7 @@ async fn session(s: &Sitting<'_>) -> Result<HarnessUpdate, NodeError> {
             boot_failure: boot.failure.as_deref(),
             unfinished: unfinished.as_deref(),
             how: if agent.is_some() { external::HOW } else { prompts::HOW },
-            tokens_max: prompt_tokens(s.harness, prompts::SYSTEM, &specs(s)),
+            tokens_max: prompt_tokens(s.harness, &prompts::system(s.project().profile), &specs(s)),
         },
     );
     let Worked { conversed, result, refused_claims } = match agent {

@@ -23,7 +23,8 @@ use crate::{
     projections::Undone,
     sitting::{Sitting, lock},
     tool_set::{
-        CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES, PROPOSE_CHECK_CHANGE, READ_REF,
+        CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES, PROPOSE_CHECK_CHANGE,
+        READ_REF,
     },
     work_tree::TreeId,
 };
@@ -65,7 +66,14 @@ impl ToolRecord {
 impl ToolHost for Host<'_> {
     async fn call(&self, ctx: &NodeContext, call: &ToolCall) -> Result<ToolTurn, NodeError> {
         let own = [
-            CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES, PROPOSE_CHECK_CHANGE, READ_REF,
+            CLAIM_DONE,
+            DESCRIBE_PROJECT,
+            HAND_OVER,
+            MEMORY_ADD,
+            MEMORY_SEARCH,
+            PLAN_FEATURES,
+            PROPOSE_CHECK_CHANGE,
+            READ_REF,
         ];
         if !own.contains(&call.name.as_str()) {
             return self.judged_tool(ctx, call).await;

@@ -220,13 +220,21 @@ Each check is a flat object with `step` and `check`. A TARGET is what a user see
 - {"step":3,"check":"expect","target":TARGET,"visible":true}; any of visible:true, hidden:true, text, contains, value, count (a number or "n + 1"), focused, enabled, checked; {"check":"expect","url":"…"} for the address; within_ms
 - {"step":4,"check":"reload"}, {"step":4,"check":"restart_app"}
 - {"step":5,"check":"no_console_errors"}, {"step":5,"check":"no_failed_requests"}
+- {"step":5,"check":"tab","title":"…"}, also url, name, nth, close: goes on in another tab; a TARGET in a frame has "frame": TARGET
+- {"step":5,"check":"download","name":"*.csv","contains":"…"}, {"step":5,"check":"print","contains":"…"}, {"step":1,"check":"permission","name":"geolocation","answer":"grant"}, {"step":5,"check":"visual","name":"…"}
+- {"step":5,"check":"command", …}, {"step":5,"check":"file", …}: for what the project makes beside its pages
 - {"step":5,"check":"http","method":"GET","path":"/api/…","status":200,"json":{…}}: never alone for what a user sees
 "#;
 
 const FILE_CHECKS: &str = r#"## Checks
 
-Each check is a flat object with `step` and `check`.
-- {"step":1,"check":"file","path":"report.md","exists":true}
+Each check is a flat object with `step` and `check`; paths are inside the project.
+- {"step":1,"check":"file","path":"report.md"}; with "exists":false for the opposite, or "contains", "matches" (a regular expression), or "at" and "equals" for a place in JSON or YAML: "totals.assets", "items[0].name"
+- {"step":2,"check":"command","program":"python3","arguments":["model.py"]}; with "exit" (0), "contains" or "output" (a regular expression) for what it writes, "within_ms"
+- {"step":3,"check":"table","path":"out.csv","columns":["year","assets"],"rows":5}
+- {"step":3,"check":"table","path":"out.csv","formula":"assets == liabilities + equity"}: holds in every row; with "where":{"year":2026} for some rows, "tolerance" (0.005)
+- {"step":4,"check":"table","path":"out.csv","where":{"year":2026},"column":"assets","value":100}
+- {"step":5,"check":"citation","path":"review.md","sources":"sources","at_least":3,"quotes":true}: every paragraph cites a stored source as [@KEY], which is the file KEY.* in the folder, and what it quotes stands there
 "#;
 
 /// What a coding session knows when it begins.

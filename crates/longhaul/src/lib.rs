@@ -33,7 +33,7 @@ mod until;
 mod vectors;
 mod verify;
 
-pub use connect::DEMO_CASSETTE;
+pub use connect::{DEMO_CASSETTE, DEMO_OF_DOCUMENTS, DEMO_OF_RESEARCH};
 pub use error::LonghaulError;
 pub use home::{Longhaul, Program};
 pub use longhaul_core::{

@@ -13,6 +13,7 @@ mod isolation;
 mod permission;
 mod planning;
 mod processes;
+mod profiles;
 mod prompts;
 mod proposals;
 mod proxy;

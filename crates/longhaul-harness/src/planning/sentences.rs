@@ -12,8 +12,7 @@ use super::{
 use crate::checks::Check;
 
 /// Checks that do something and observe nothing.
-const DOING: &[&str] =
-    &["goto", "act", "remember", "reload", "restart_app", "permission", "permissions", "tab", "switch_tab"];
+const DOING: &[&str] = &["goto", "act", "remember", "reload", "restart_app", "permission"];
 /// How a sentence begins its verification.
 const VERIFYING: &[&str] = &[
     "verify",

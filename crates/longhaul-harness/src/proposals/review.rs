@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use longhaul_agent::{After, Limits, Opening, ToolHost, ToolTurn, converse};
+use longhaul_agent::{After, Limits, Opening, ToolHost, ToolTurn, converse_with};
 use longhaul_core::{ToolCall, ToolSpec};
 use longhaul_durable::{NodeContext, NodeError};
 use longhaul_store::StoreError;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{DecideError, Proof, Proposal, decide};
 use crate::{
     host::told,
+    means::means,
     sitting::{Sitting, lock},
 };
 
@@ -52,7 +53,7 @@ pub(super) async fn decide_by_model(s: &Sitting<'_>, proposal: &Proposal) -> Res
         answer_tokens_max: s.harness.settings.answer_tokens_max.min(ANSWER_TOKENS_MAX),
     };
     let bench = Bench { sitting: s, proposal, decision: Mutex::new(None) };
-    converse(s.ctx, s.harness.model.as_ref(), &bench, opening, limits).await?;
+    converse_with(s.ctx, &means(s, &bench), opening, limits).await?;
     Ok(bench.decision.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 

@@ -90,6 +90,8 @@ async fn register(harness: &Harness, scope: &Scope, base: &Path, list: &[Listed]
         request: "a feature list from elsewhere".to_owned(),
         model: "none".to_owned(),
         base_url: None,
+        profile: crate::Profile::Software,
+        adopted: None,
     };
     let (scope, definitions) = (scope.clone(), list.iter().filter(|l| l.has_checks()).map(|l| l.definition.clone()));
     let definitions: Vec<_> = definitions.collect();
