@@ -120,6 +120,22 @@ pub(crate) const KEYS: &[Key] = &[
         "Where downloaded models are kept. Default: `$XDG_CACHE_HOME/longhaul`, else `~/.cache/longhaul`.",
     ),
     key(
+        "store.url",
+        Kind::Secret,
+        UserOnly,
+        None,
+        None,
+        "The PostgreSQL database that holds the rows, `postgres://USER:PASSWORD@HOST/DATABASE`, so that several machines share them. Default: the file in the home.",
+    ),
+    key(
+        "store.lease_seconds",
+        int(5, 3_600),
+        UserOnly,
+        None,
+        Some("30"),
+        "How long another machine that works on a project is respected after its last sign of life.",
+    ),
+    key(
         "prices",
         Kind::Prices,
         UserOnly,

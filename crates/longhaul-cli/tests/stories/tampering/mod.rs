@@ -6,7 +6,7 @@
 
 mod leftovers;
 mod outside;
-mod story;
+pub(crate) mod story;
 
 use std::{collections::BTreeMap, fs, net::TcpListener, process::Command};
 
