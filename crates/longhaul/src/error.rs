@@ -58,7 +58,7 @@ pub enum LonghaulError {
     },
     /// The store has no such project.
     #[error(
-        "the store has no project {task}; `longhaul status` on the other machine names it, and both need the same `store.url`"
+        "the store has no project {task}; its id is in its feature_checks.json, and both machines need the same `store.url`"
     )]
     NoSuchProject {
         /// What was asked for.

@@ -175,7 +175,7 @@ fn a_disk_that_is_full_at_the_commit_loses_nothing() {
         rm disk/in-the-way
         "$0" run --dir disk/app --home home; echo "code $?"
         git -c safe.directory='*' -C disk/app log --format=%s
-        git -c safe.directory='*' -C disk/app fsck --strict --no-progress && echo whole"#;
+        git -c safe.directory='*' -C disk/app fsck --strict --no-progress --no-dangling && echo whole"#;
     let template = stage.command::<&str>(&[]);
     let mut view = Command::new("bwrap");
     view.args(["--die-with-parent", "--dev-bind", "/", "/", "--size", "12000000", "--tmpfs"]).arg(stage.path("disk"));

@@ -120,6 +120,14 @@ pub(crate) const KEYS: &[Key] = &[
         "Where downloaded models are kept. Default: `$XDG_CACHE_HOME/longhaul`, else `~/.cache/longhaul`.",
     ),
     key(
+        "prices",
+        Kind::Prices,
+        UserOnly,
+        None,
+        None,
+        "What models cost, for a million tokens each: a table `[prices.\"MODEL\"]` with `input`, `output`, and where the service has a cache `cache_read` and `cache_write`. Any currency, the same everywhere. A dated version costs what the name it begins with costs.",
+    ),
+    key(
         "store.url",
         Kind::Secret,
         UserOnly,
@@ -134,14 +142,6 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         Some("30"),
         "How long another machine that works on a project is respected after its last sign of life.",
-    ),
-    key(
-        "prices",
-        Kind::Prices,
-        UserOnly,
-        None,
-        None,
-        "What models cost, for a million tokens each: a table `[prices.\"MODEL\"]` with `input`, `output`, and where the service has a cache `cache_read` and `cache_write`. Any currency, the same everywhere. A dated version costs what the name it begins with costs.",
     ),
     key(
         "store.blobs",
