@@ -39,6 +39,7 @@ pub mod history;
 mod host;
 mod initializer;
 mod means;
+pub mod mirror;
 mod on_demand;
 mod parking;
 mod permission;

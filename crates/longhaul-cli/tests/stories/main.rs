@@ -3,8 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
-mod budget;
 mod adopting;
+mod another_machine;
+mod bad_input;
+mod budget;
 mod cassette;
 mod chinese;
 mod faults;

@@ -128,6 +128,22 @@ pub(crate) const KEYS: &[Key] = &[
         "What models cost, for a million tokens each: a table `[prices.\"MODEL\"]` with `input`, `output`, and where the service has a cache `cache_read` and `cache_write`. Any currency, the same everywhere. A dated version costs what the name it begins with costs.",
     ),
     key(
+        "store.url",
+        Kind::Secret,
+        UserOnly,
+        None,
+        None,
+        "The PostgreSQL database that holds the rows, `postgres://USER:PASSWORD@HOST/DATABASE`, so that several machines share them. Default: the file in the home.",
+    ),
+    key(
+        "store.lease_seconds",
+        int(5, 3_600),
+        UserOnly,
+        None,
+        Some("30"),
+        "How long another machine that works on a project is respected after its last sign of life.",
+    ),
+    key(
         "store.blobs",
         Kind::Text,
         UserOnly,
