@@ -42,6 +42,7 @@ mod means;
 mod on_demand;
 mod parking;
 mod permission;
+mod pictures;
 pub mod planning;
 mod profile;
 pub mod project;

@@ -32,7 +32,13 @@ async fn ground(settings: BudgetSettings) -> Ground {
         task: TaskId::from_body("t"),
         trace: TraceId::from_body("r"),
     };
-    Ground { spending: Spending::new(store.clone(), ambient, settings), owner, store, _folder: folder, _database: database }
+    Ground {
+        spending: Spending::new(store.clone(), ambient, settings),
+        owner,
+        store,
+        _folder: folder,
+        _database: database,
+    }
 }
 
 impl Ground {
@@ -77,7 +83,8 @@ fn granted(reserved: Reserved) -> Reservation {
 async fn what_is_reserved_counts_until_it_is_settled_and_for_ever_when_it_never_is() {
     let mut prices = Prices::default();
     prices.set("m", Price { input: Money(1_000_000), output: Money(2_000_000), ..Price::default() });
-    let settings = BudgetSettings { tokens_max: Some(1_000), money_max: Some(Money(1_000)), prices, ..BudgetSettings::default() };
+    let settings =
+        BudgetSettings { tokens_max: Some(1_000), money_max: Some(Money(1_000)), prices, ..BudgetSettings::default() };
     let g = ground(settings).await;
     g.spending.begin(&g.owner, RunBudget::default()).await.unwrap();
     let first = granted(g.purse().reserve(wanted(600)).await.unwrap());
@@ -92,7 +99,11 @@ async fn what_is_reserved_counts_until_it_is_settled_and_for_ever_when_it_never_
     let again = Spending::new(g.store.clone(), Ambient::system(), BudgetSettings::default());
     let before = again.begin(&g.owner, RunBudget { tokens_max: Some(100), ..RunBudget::default() }).await.unwrap();
     assert_eq!((before.tokens, before.unsettled, before.newest_request), (750, 1, 500));
-    assert_eq!(again.stops().as_deref(), Some("0 of this run's 100 tokens are used"), "the next is as large as the last");
+    assert_eq!(
+        again.stops().as_deref(),
+        Some("0 of this run's 100 tokens are used"),
+        "the next is as large as the last"
+    );
     // One that the service refused cost nothing.
     g.purse().unused(&killed, Unused::Free).await.unwrap();
     assert_eq!(g.spent().await.tokens, 250);
