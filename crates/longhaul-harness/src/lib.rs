@@ -43,6 +43,7 @@ pub mod mirror;
 mod on_demand;
 mod parking;
 mod permission;
+mod pictures;
 pub mod planning;
 mod profile;
 pub mod project;
