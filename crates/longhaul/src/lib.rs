@@ -78,7 +78,7 @@ pub use memories::{
 pub use queries::{Details, FeatureView, ParkedView, Status};
 pub use report::ReportWritten;
 pub use runs::{Ending, InitRequest, RunLimits, RunReport};
-pub use until::Until;
 pub use serving::{Listening, Serving, ServingError, keys_of};
 pub use tokio_util::sync::CancellationToken;
+pub use until::Until;
 pub use verify::{VerdictView, VerifyRequest, junit, verify};

@@ -19,13 +19,7 @@ use longhaul_store::StoreError;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    Longhaul, LonghaulError, Until,
-    connect::Connected,
-    folder,
-    settings::ModelSpec,
-    until::Patience,
-};
+use crate::{Longhaul, LonghaulError, Until, connect::Connected, folder, settings::ModelSpec, until::Patience};
 
 /// What `init` is asked.
 #[derive(Debug, Clone)]
@@ -174,8 +168,8 @@ impl Longhaul {
         let budget = RunBudget { tokens_max: limits.tokens, money_max: limits.money, until };
         harness.spending.begin(&project.owner, budget).await?;
         let model = &harness.model.info().name;
-        if harness.spending.lacks_price(model) {
-            return Err(LonghaulError::NoPrice { model: model.clone() });
+        if let Some(model) = harness.spending.lacks_price(model) {
+            return Err(LonghaulError::NoPrice { model });
         }
         Ok(harness.spending.stops())
     }

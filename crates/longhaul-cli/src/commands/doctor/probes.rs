@@ -1,11 +1,6 @@
 //! The checks themselves. Each really tries the thing within a time limit and turns the outcome into one [`Check`].
 
-use std::{
-    fs,
-    path::Path,
-    process::Stdio,
-    time::Duration,
-};
+use std::{fs, path::Path, process::Stdio, time::Duration};
 
 use longhaul::{
     memory::embedding,
