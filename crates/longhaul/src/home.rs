@@ -19,7 +19,7 @@ use tokio::sync::broadcast;
 use crate::{
     LonghaulError, embedding,
     memories::wiring,
-    settings::{SandboxNetwork, Settings},
+    settings::{ModelSpec, SandboxNetwork, Settings},
     vectors,
 };
 
@@ -164,7 +164,8 @@ impl Longhaul {
                 };
                 settings
             }),
-            spending: Spending::new(self.store.clone(), self.ambient.clone(), self.settings.budget.clone()),
+            spending: Spending::new(self.store.clone(), self.ambient.clone(), self.settings.budget.clone())
+                .answered_also_by(self.settings.model.fallback.iter().filter_map(ModelSpec::name).collect()),
             work_dir: self.work_dir(),
             settings: self.harness_settings(),
             agent: None,

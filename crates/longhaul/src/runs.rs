@@ -191,8 +191,8 @@ impl Longhaul {
         let budget = RunBudget { tokens_max: limits.tokens, money_max: limits.money, until };
         harness.spending.begin(&project.owner, budget).await?;
         let model = &harness.model.info().name;
-        if harness.spending.lacks_price(model) {
-            return Err(LonghaulError::NoPrice { model: model.clone() });
+        if let Some(model) = harness.spending.lacks_price(model) {
+            return Err(LonghaulError::NoPrice { model });
         }
         Ok(harness.spending.stops())
     }

@@ -8,6 +8,7 @@ mod another_machine;
 mod bad_input;
 mod budget;
 mod cassette;
+mod budget;
 mod chinese;
 mod faults;
 mod interruption;
