@@ -63,7 +63,7 @@ fn a_run_killed_on_one_machine_is_finished_on_another() {
     let checks: Value =
         serde_json::from_slice(&fs::read(shared.disk("one").join("app/feature_checks.json")).unwrap()).unwrap();
     let task = checks["task"].as_str().unwrap().to_owned();
-    let mut first = Running::start(&mut shared.on("one", &["run", "--dir", "app", "--json"]));
+    let first = Running::start(&mut shared.on("one", &["run", "--dir", "app", "--json"]));
     first.line(|event| event["kind"] == "claim.refused");
     drop(first); // as SIGKILL does
     fs::remove_dir_all(shared.disk("one")).unwrap();
