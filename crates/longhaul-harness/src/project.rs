@@ -45,6 +45,8 @@ pub struct Project {
     pub base_url: Option<String>,
     /// What the initializer said of it.
     pub brief: Brief,
+    /// Who works in its coding sessions, as it was named last: `own` or `acp:COMMAND`.
+    pub agent: Option<String>,
 }
 
 /// A project to be registered.
@@ -67,6 +69,8 @@ struct Details {
     request: String,
     base_url: Option<String>,
     brief: Brief,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
 }
 
 impl Project {
@@ -81,16 +85,18 @@ impl Project {
             base_url: details.base_url,
             model: task.model.unwrap_or_default(),
             brief: details.brief,
+            agent: details.agent,
         })
     }
 
     fn details(&self) -> serde_json::Value {
         let (request, base_url) = (self.request.clone(), self.base_url.clone());
-        let details = Details { schema: 1, request, base_url, brief: self.brief.clone() };
+        let (brief, agent) = (self.brief.clone(), self.agent.clone());
+        let details = Details { schema: 1, request, base_url, brief, agent };
         serde_json::to_value(details).expect("texts make JSON")
     }
 
-    /// Writes what may change of a project: folder, model, brief.
+    /// Writes what may change of a project: folder, model, brief, agent.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -107,7 +113,8 @@ impl Project {
 pub fn create(tx: &mut Tx<'_>, scope: &Scope, new: NewProject) -> Result<Project, StoreError> {
     let body = tx.ambient().ids.body();
     let title = new.request.chars().take(TITLE_CHARS_MAX).collect();
-    let details = Details { schema: 1, request: new.request, base_url: new.base_url, brief: Brief::default() };
+    let details =
+        Details { schema: 1, request: new.request, base_url: new.base_url, brief: Brief::default(), agent: None };
     let task = NewTask {
         thread: format!("harness/{body}").parse().expect("a generated id is a valid part of a thread id"),
         kind: KIND.to_owned(),

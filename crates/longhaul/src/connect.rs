@@ -19,6 +19,8 @@ const FIRST_SIGN: Duration = Duration::from_secs(10);
 pub(crate) struct Connected {
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) server: Option<CassetteServer>,
+    /// What an agent needs to be served by the same cassette.
+    pub(crate) key: Option<Secret>,
 }
 
 impl Longhaul {
@@ -57,7 +59,7 @@ impl Longhaul {
             let _ = retries.send(retry.clone()); // nobody may be watching
         });
         answers(&client).await?;
-        Ok(Connected { model: Arc::new(client), server: None })
+        Ok(Connected { model: Arc::new(client), server: None, key: None })
     }
 
     async fn cassette(&self, cassette: Cassette) -> Result<Connected, LonghaulError> {
@@ -68,12 +70,16 @@ impl Longhaul {
         let server = CassetteServer::start(cassette, server_settings, &self.ambient).await?;
         let settings = OpenAiSettings {
             base_url: server.base_url(),
-            api_key: Some(key),
+            api_key: Some(key.clone()),
             api_key_source: "the cassette server of this process".to_owned(),
             window_tokens: self.settings.model.window_tokens,
             ..OpenAiSettings::new(&name)
         };
-        Ok(Connected { model: Arc::new(OpenAiChat::new(settings, &self.ambient)?), server: Some(server) })
+        Ok(Connected {
+            model: Arc::new(OpenAiChat::new(settings, &self.ambient)?),
+            server: Some(server),
+            key: Some(key),
+        })
     }
 }
 

@@ -122,6 +122,14 @@ pub enum LonghaulError {
         /// The service.
         base_url: String,
     },
+    /// The agent cannot be started as it is named.
+    #[error("the agent {spec:?} cannot be used: {problem}")]
+    Agent {
+        /// As it was named.
+        spec: String,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
     /// Another process works on the project.
     #[error("another longhaul works on this project ({}); wait for it, or end it, then run the command again", holder(.0))]
     Busy(#[source] LeaseError),
@@ -249,6 +257,7 @@ impl LonghaulError {
             | Self::Folder { .. }
             | Self::EmptyRequest
             | Self::NoModel
+            | Self::Agent { .. }
             | Self::Cassette(_)
             | Self::ReportNotWritten { .. }
             | Self::VectorServer(_)

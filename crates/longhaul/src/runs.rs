@@ -7,7 +7,7 @@ use std::{
 
 use longhaul_durable::{Outcome, RunOptions, StopWhen};
 use longhaul_harness::{
-    Harness, HarnessState, Phase,
+    ExternalAgent, Harness, HarnessState, Phase,
     features::{self, Feature},
     graph,
     history::{self, SessionEntry, SessionOutcome},
@@ -17,7 +17,7 @@ use longhaul_store::StoreError;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Longhaul, LonghaulError, connect::Connected, folder, settings::ModelSpec};
+use crate::{Longhaul, LonghaulError, agents, connect::Connected, folder, settings::ModelSpec};
 
 /// What `init` is asked.
 #[derive(Debug, Clone)]
@@ -128,7 +128,8 @@ impl Longhaul {
             Some(project) => self.with_model(project, &spec).await?,
             None => self.register(&asked, spec.to_string()).await?,
         };
-        let harness = self.harness(connected.model.clone(), Some(embedder));
+        let (project, agent) = self.with_agent(project, &connected).await?;
+        let harness = self.harness_with(connected.model.clone(), Some(embedder), agent);
         let stop: StopWhen<HarnessState> = Arc::new(|state: &HarnessState| state.phase != Phase::Planning);
         self.drive(&project, &harness, connected, stop, cancel).await
     }
@@ -162,6 +163,26 @@ impl Longhaul {
         Ok(project)
     }
 
+    /// The project with the agent that was named last, and how that is worked with. Nothing of an agent is looked for until
+    /// somebody names one.
+    async fn with_agent(
+        &self,
+        mut project: Project,
+        connected: &Connected,
+    ) -> Result<(Project, Option<ExternalAgent>), LonghaulError> {
+        let named = self.settings.harness.agent.spec.clone();
+        if named.is_some() && named != project.agent {
+            project.agent = named;
+            let saved = project.clone();
+            self.store.write::<_, StoreError>(move |tx| saved.save(tx)).await?;
+        }
+        let Some(spec) = project.agent.as_deref().filter(|spec| *spec != "own") else { return Ok((project, None)) };
+        let cassette = connected.server.as_ref().zip(connected.key.as_ref());
+        let served = cassette.map(|(server, key)| (server.origin(), key.clone()));
+        let agent = agents::external(spec, &self.settings, served, &project.dir)?;
+        Ok((project, Some(agent)))
+    }
+
     /// Goes on with a project until it is done, or a limit is reached. Planning that was interrupted is finished first.
     ///
     /// # Errors
@@ -178,7 +199,8 @@ impl Longhaul {
         let embedder = self.embedder()?;
         let planned = self.rows(&project).await?.planned();
         let project = if planned { project } else { self.with_model(project, &spec).await? };
-        let harness = self.harness(connected.model.clone(), Some(embedder));
+        let (project, agent) = self.with_agent(project, &connected).await?;
+        let harness = self.harness_with(connected.model.clone(), Some(embedder), agent);
         let most = limits.sessions.unwrap_or(u32::try_from(harness.settings.sessions_max).unwrap_or(u32::MAX));
         let first = self.rows(&project).await?.state().sessions;
         let stop: StopWhen<HarnessState> =

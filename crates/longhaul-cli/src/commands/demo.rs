@@ -27,6 +27,9 @@ pub(crate) struct Demo {
     /// Play another story; docs/cassettes.md tells how to write one
     #[arg(long, value_name = "FILE")]
     cassette: Option<PathBuf>,
+    /// Who works in coding sessions: own, or acp:COMMAND for an agent served by the same cassette
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
 }
 
 /// What is said before and after, always.
@@ -35,7 +38,9 @@ const HONESTY: &str = "replies come from a cassette, everything else is real";
 /// Runs the command.
 pub(crate) fn run(global: &Global, command: &Demo) -> anyhow::Result<Exit> {
     let (spec, request) = story(command.cassette.as_deref())?;
-    let settings = global.settings(command.dir.as_deref(), &[("model.spec", Some(&spec), "--cassette")])?;
+    let flags =
+        [("model.spec", Some(spec.as_str()), "--cassette"), ("harness.agent", command.agent.as_deref(), "--agent")];
+    let settings = global.settings(command.dir.as_deref(), &flags)?;
     work::runtime()?.block_on(async {
         let longhaul = work::open(settings).await?;
         let dir = match &command.dir {

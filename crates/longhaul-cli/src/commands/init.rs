@@ -36,11 +36,18 @@ pub(crate) struct ModelFlags {
     /// Where the model's service is, up to and including /v1 [default: OPENAI_BASE_URL, or OpenAI's]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
+    /// Who works in coding sessions: own, or acp:COMMAND for an agent such as acp:claude-agent-acp [default: the project's]
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
 }
 
 impl ModelFlags {
-    pub(super) fn assignments(&self) -> [(&'static str, Option<&str>, &'static str); 2] {
-        [("model.spec", self.model.as_deref(), "--model"), ("model.base_url", self.base_url.as_deref(), "--base-url")]
+    pub(super) fn assignments(&self) -> [(&'static str, Option<&str>, &'static str); 3] {
+        [
+            ("model.spec", self.model.as_deref(), "--model"),
+            ("model.base_url", self.base_url.as_deref(), "--base-url"),
+            ("harness.agent", self.agent.as_deref(), "--agent"),
+        ]
     }
 }
 

@@ -30,9 +30,10 @@ impl Desk<'_> {
     pub(super) async fn tell(&self, event: EventDraft) {
         let (owner, execution) = (self.sitting.owner(), self.sitting.ctx.execution().clone());
         let step = self.step.clone();
-        let told = self.sitting.harness.store.write::<_, StoreError>(move |tx| {
-            tx.append_event(&owner, Some(&execution), Some(&step), event).map(drop)
-        });
+        let told =
+            self.sitting.harness.store.write::<_, StoreError>(move |tx| {
+                tx.append_event(&owner, Some(&execution), Some(&step), event).map(drop)
+            });
         if let Err(error) = told.await {
             tracing::warn!(%error, "an event of the agent's could not be written");
         }

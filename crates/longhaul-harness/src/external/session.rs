@@ -92,6 +92,11 @@ pub(crate) async fn work(
         let sat = sit(s, agent, feature, prompt, &decisions).await?;
         s.left(sat.tree.clone());
         let End::Asked { kind, title, input } = sat.end.clone() else { return worked(sat, feature) };
+        if decisions.len() >= QUESTIONS_MAX {
+            let note = format!("it asked {QUESTIONS_MAX} times; the last time about {title}");
+            let end = End::HandedOver { note, why: "too many questions".to_owned() };
+            return worked(Sat { end, ..sat }, feature);
+        }
         let shown: String = title.chars().take(TITLE_SHOWN_CHARS).collect();
         let question = Wait::approval(&format!("may the agent do this: {shown}")).payload(json!({
             "feature": feature.id(), "kind": kind, "title": title, "input": input,
@@ -375,7 +380,8 @@ fn ended_by(turn: &TurnEnd) -> Option<End> {
     match turn.reason {
         StopReason::Refusal => handed("the agent's model refused"),
         StopReason::Cancelled => handed("the agent stopped"),
-        StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxTurnRequests => words::hand_over(&turn.text)
-            .map(|note| End::HandedOver { note, why: "the agent asked".to_owned() }),
+        StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxTurnRequests => {
+            words::hand_over(&turn.text).map(|note| End::HandedOver { note, why: "the agent asked".to_owned() })
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use longhaul_tools::sandbox::Gateway;
+
 use super::permission::PermissionRules;
 
 /// How an external agent is started and bounded. Plain data.
@@ -45,4 +47,6 @@ impl AgentSettings {
 pub struct ExternalAgent {
     /// How it is started and bounded.
     pub settings: AgentSettings,
+    /// Ways to its model's service. The keys are added outside its sandbox.
+    pub gateways: Vec<Gateway>,
 }

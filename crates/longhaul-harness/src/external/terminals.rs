@@ -57,11 +57,9 @@ impl Terminals {
         let abort = inner.running.spawn(async move {
             let state = match sandbox.run(command, None).await {
                 Ok(output) => ended(output),
-                Err(error) => TerminalState {
-                    output: error.to_string(),
-                    is_truncated: false,
-                    exit: Some((Some(126), None)),
-                },
+                Err(error) => {
+                    TerminalState { output: error.to_string(), is_truncated: false, exit: Some((Some(126), None)) }
+                }
             };
             // The agent may have gone.
             let _ = report.send(Some(state));

@@ -56,7 +56,8 @@ pub(super) fn refused(reason: &str, undone: &[(String, String)]) -> String {
 }
 
 /// What follows a turn that was cut.
-pub(super) const GO_ON: &str = "Your turn was cut before you were finished. Go on; end your turn when the feature is finished.";
+pub(super) const GO_ON: &str =
+    "Your turn was cut before you were finished. Go on; end your turn when the feature is finished.";
 
 /// The note of a last message that hands over.
 pub(super) fn hand_over(text: &str) -> Option<String> {

@@ -45,9 +45,7 @@ impl ProjectFiles {
     }
 }
 
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     let stopped = |_| "the file could not be looked at; this is a fault of longhaul".to_owned();
     tokio::task::spawn_blocking(work).await.map_err(stopped)?
 }

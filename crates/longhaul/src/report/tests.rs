@@ -82,6 +82,7 @@ fn details() -> Details {
             request: "写一个聊天应用".to_owned(),
             model: "cassette:demo".to_owned(),
             base_url: None,
+            agent: None,
             brief: Brief::default(),
         },
         features: vec![feature("F01", HOSTILE, passing.clone()), feature("F02", "두 번째", passing)],

@@ -39,6 +39,10 @@ pub(crate) enum Kind {
     DaysByKind,
     /// Profiles of context packs by name, each a table.
     ContextProfiles,
+    /// `own`, or `acp:COMMAND`.
+    AgentSpec,
+    /// Texts, one or a list.
+    Rules,
 }
 
 /// Who may set a key.
@@ -440,6 +444,71 @@ pub(crate) const KEYS: &[Key] = &[
         Some("30"),
         "How long `init.sh` may take until the application answers.",
     ),
+    key(
+        "harness.agent",
+        Kind::AgentSpec,
+        UserOnly,
+        None,
+        None,
+        "Who works in coding sessions: `own`, or `acp:COMMAND` for an agent that speaks the Agent Client Protocol, as in `acp:claude-agent-acp`: docs/agents.md. Default: the one the project was begun with, else `own`.",
+    ),
+    key(
+        "harness.agent_reads",
+        Kind::Paths,
+        UserOnly,
+        None,
+        Some(""),
+        "Folders outside the project that the agent may read, beside those of its program.",
+    ),
+    key(
+        "harness.agent_upstream",
+        Kind::Url,
+        UserOnly,
+        None,
+        None,
+        "The service of the agent's model. Default: Anthropic's, OpenAI's or Google's, by the agent's name.",
+    ),
+    key(
+        "harness.agent_key",
+        Kind::Secret,
+        UserOnly,
+        None,
+        None,
+        "That service's key. It is added to requests outside the sandbox; the agent never has it.",
+    ),
+    key(
+        "harness.agent_minutes_max",
+        int(1, 10_080),
+        UserOnly,
+        None,
+        Some("120"),
+        "The longest one session of the agent may take.",
+    ),
+    key(
+        "harness.agent_silence_minutes_max",
+        int(1, 1_440),
+        UserOnly,
+        None,
+        Some("15"),
+        "The longest the agent may say and ask nothing; the session hands over then.",
+    ),
+    key(
+        "harness.agent_allow",
+        Kind::Rules,
+        UserOnly,
+        None,
+        Some(""),
+        "Requests of the agent that are allowed even where a rule of `agent_ask` fits: `KIND` or `KIND:PATTERN`, as in `execute:*git status*`.",
+    ),
+    key(
+        "harness.agent_ask",
+        Kind::Rules,
+        UserOnly,
+        None,
+        Some(""),
+        "Requests of the agent for which the session stops until a person has answered (`longhaul waits`).",
+    ),
+    key("harness.agent_deny", Kind::Rules, UserOnly, None, Some(""), "Requests of the agent that are refused."),
     key(
         "network.host",
         Kind::Text,

@@ -200,7 +200,7 @@ pub struct BrowserSettings {
 }
 
 /// How sessions are run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct HarnessSettings {
     /// The most coding sessions of one `run`.
     pub sessions_max: u64,
@@ -214,6 +214,31 @@ pub struct HarnessSettings {
     pub regression_sample: usize,
     /// The longest `init.sh` may take until the application answers, in seconds.
     pub boot_seconds_max: u64,
+    /// The agent that works in coding sessions.
+    pub agent: AgentSettings,
+}
+
+/// The agent that works in coding sessions.
+#[derive(Debug, Clone)]
+pub struct AgentSettings {
+    /// `own` or `acp:COMMAND`; `None` for the one the project was begun with.
+    pub spec: Option<String>,
+    /// Folders that it may read beside its own.
+    pub reads: Vec<PathBuf>,
+    /// The service of its model, without a slash at the end.
+    pub upstream: Option<String>,
+    /// That service's key.
+    pub key: Option<Secret>,
+    /// The longest session, in minutes.
+    pub minutes_max: u64,
+    /// The longest silence, in minutes.
+    pub silence_minutes_max: u64,
+    /// Requests that are allowed.
+    pub allow: Vec<String>,
+    /// Requests about which a person is asked.
+    pub ask: Vec<String>,
+    /// Requests that are refused.
+    pub deny: Vec<String>,
 }
 
 /// The agent network (kept for a later release).
@@ -348,6 +373,17 @@ impl Settings {
                 claims_max: values.number("harness.claims_max"),
                 regression_sample: values.number("harness.regression_sample"),
                 boot_seconds_max: values.number("harness.boot_seconds_max"),
+                agent: AgentSettings {
+                    spec: values.text("harness.agent"),
+                    reads: values.paths("harness.agent_reads"),
+                    upstream: values.text("harness.agent_upstream"),
+                    key: values.secret("harness.agent_key"),
+                    minutes_max: values.number("harness.agent_minutes_max"),
+                    silence_minutes_max: values.number("harness.agent_silence_minutes_max"),
+                    allow: values.rules("harness.agent_allow"),
+                    ask: values.rules("harness.agent_ask"),
+                    deny: values.rules("harness.agent_deny"),
+                },
             },
             network: NetworkSettings {
                 host: values.text("network.host").unwrap_or_default(),
@@ -457,6 +493,10 @@ impl Values {
 
     fn path(&self, name: &str) -> Option<PathBuf> {
         if let Some(Value::Path(path)) = self.get(name) { Some(path.clone()) } else { None }
+    }
+
+    fn rules(&self, key: &'static str) -> Vec<String> {
+        self.text(key).map(|rules| rules.lines().map(str::to_owned).collect()).unwrap_or_default()
     }
 
     fn paths(&self, name: &str) -> Vec<PathBuf> {

@@ -95,6 +95,8 @@ pub(crate) fn check(
             };
             return context_profiles(tables, base, origin).map(Value::Profiles);
         }
+        Kind::AgentSpec => text(written).filter(|text| is_agent(text)).map(Value::Text),
+        Kind::Rules => rules(written).map(|rules| Value::Text(rules.join("\n"))),
         Kind::DaysByKind => text(written).filter(|text| days_by_kind(text).is_some()).map(Value::Text),
     };
     value.ok_or_else(|| SettingsError::Value {
@@ -121,6 +123,8 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::MemoryIndex => "hnsw(m=16, ef_construction=128, ef=128) or ivf_flat(nlist=1024, nprobe=32)".to_owned(),
         Kind::FolderOrBucket => "a folder or s3://bucket/prefix".to_owned(),
         Kind::ContextProfiles => "tables `[context.profiles.NAME]` in longhaul.toml: docs/workspace.md".to_owned(),
+        Kind::AgentSpec => "own or acp:COMMAND, as in acp:claude-agent-acp".to_owned(),
+        Kind::Rules => "a rule such as `execute:*git push*`, or a list of rules".to_owned(),
         Kind::DaysByKind => {
             let kinds: Vec<&str> = longhaul_memory::Kind::ALL.iter().map(|kind| kind.as_str()).collect();
             format!("a list such as `note=90, fact=never`, of {}", kinds.join(", "))
@@ -167,6 +171,20 @@ fn texts(written: Written) -> Option<Vec<String>> {
         Written::Text(text) => Some(text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect()),
         Written::Integer(_) | Written::Bool(_) | Written::Tables(_) | Written::Other(_) => None,
     }
+}
+
+fn is_agent(text: &str) -> bool {
+    text == "own" || text.strip_prefix("acp:").is_some_and(|command| !command.trim().is_empty())
+}
+
+/// A list, or one text that is one rule.
+fn rules(written: Written) -> Option<Vec<String>> {
+    let rules = match written {
+        Written::Texts(texts) => texts,
+        Written::Text(text) => vec![text],
+        Written::Integer(_) | Written::Bool(_) | Written::Tables(_) | Written::Other(_) => return None,
+    };
+    rules.iter().all(|rule| !rule.trim().is_empty() && !rule.contains('\n')).then_some(rules)
 }
 
 fn project_paths(written: Written) -> Option<Vec<PathBuf>> {

@@ -1,0 +1,142 @@
+//! External agents as the workers of sessions: the whole tiny story by one, and what odd ones come to.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::stage::{Running, Stage, TINY};
+
+/// A script beside these tests, copied to where the sandbox may read it.
+fn script(stage: &Stage, name: &str) -> PathBuf {
+    let folder = stage.path("agent");
+    fs::create_dir_all(&folder).unwrap();
+    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/agents").join(name);
+    fs::copy(source, folder.join(name)).unwrap();
+    folder.join(name)
+}
+
+/// An agent that plays the tiny story.
+fn player(stage: &Stage) -> String {
+    let script = script(stage, "cassette_agent.py");
+    fs::copy(stage.path("tiny.toml"), stage.path("agent/tiny.toml")).unwrap();
+    format!("acp:/usr/bin/python3 {} {}", script.display(), stage.path("agent/tiny.toml").display())
+}
+
+fn odd(stage: &Stage, mode: &str) -> String {
+    format!("acp:/usr/bin/python3 {} {mode}", script(stage, "odd_agent.py").display())
+}
+
+/// A project that is planned and not begun.
+fn planned() -> Stage {
+    let stage = Stage::new();
+    stage.write("tiny.toml", TINY);
+    let request = "Build a page that counts clicks and keeps notes, with Python's standard library only.";
+    stage.run_to(0, &["init", request, "--dir", "app", "--model", "cassette:tiny.toml"]);
+    stage
+}
+
+fn one_session(stage: &Stage, code: i32, agent: &str, more: &[&str]) -> String {
+    let mut args = vec!["run", "--dir", "app", "--sessions", "1", "--agent", agent];
+    args.extend(more);
+    let ended = stage.run_to(code, &args);
+    format!("{}{}", ended.out, ended.err)
+}
+
+#[test]
+fn an_external_agent_builds_the_tiny_story_and_a_kill_in_the_middle_changes_nothing() {
+    let stage = Stage::new();
+    stage.write("tiny.toml", TINY);
+    let agent = player(&stage);
+    let demo = ["demo", "--cassette", "tiny.toml", "--dir", "app", "--agent", &agent];
+    // Killed in its second session, after a claim was refused or just before.
+    let mut running = Running::start(stage.command(&demo).arg("--json"));
+    running.line(|line| line["kind"] == "agent.started" && line["data"]["session"] == 2);
+    running.line(|line| line["kind"] == "tool.called");
+    running.kill();
+    running.wait();
+    let ended = stage.run_to(0, &demo);
+    assert!(ended.out.contains("3 of 3 features verified"), "{}", ended.out);
+
+    let subjects = stage.git(&["log", "--reverse", "--format=%s"]);
+    assert_eq!(subjects.lines().count(), 4, "{subjects}");
+    let steps = stage.git(&["log", "--format=%(trailers:key=Longhaul-Step,valueonly)"]);
+    assert!(steps.lines().filter(|line| line.contains("commit_session")).count() == 4, "{steps}");
+    assert_eq!(stage.git(&["status", "--porcelain"]), "");
+    // The interrupted session was begun again, from the last commit.
+    let started = stage.log("agent.started");
+    let sessions: Vec<&Value> = started.iter().map(|event| &event["session"]).collect();
+    assert_eq!(sessions, [1, 2, 2, 3], "{started:?}");
+    assert_eq!(started[0]["agent"], "cassette-agent 1");
+    let refused = stage.log("claim.refused");
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0]["reason"].as_str().unwrap().contains("opacity"), "{}", refused[0]);
+    let undone = stage.log("tamper.undone");
+    assert_eq!(undone, [json!({"path": "feature_list.json", "how": "passes of F03 changed to true"})]);
+    let status = stage.run_to(0, &["status", "--dir", "app", "--json"]).lines().remove(0);
+    assert_eq!((&status["passing"], &status["phase"]), (&json!(3), &json!("done")), "{status}");
+}
+
+#[test]
+fn odd_agents_end_in_a_clear_state_that_the_next_session_goes_on_from() {
+    let stage = planned();
+    // What cannot be worked with at all ends the run and costs no attempt.
+    let told = one_session(&stage, 1, &odd(&stage, "version"), &[]);
+    assert!(told.contains("version 2") && told.contains("longhaul speaks 1"), "{told}");
+    let told = one_session(&stage, 1, &odd(&stage, "login"), &[]);
+    assert!(told.contains("Authentication required") && told.contains("docs/agents.md"), "{told}");
+    let told = one_session(&stage, 2, "acp:no-such-agent", &[]);
+    assert!(told.contains("there is no program no-such-agent"), "{told}");
+    let told = one_session(&stage, 1, "acp:/usr/bin/true", &[]);
+    assert!(told.contains("ended before it had answered `initialize`"), "{told}");
+    assert_eq!(stage.log("session.ended").len(), 1, "only the initializer's session has ended");
+
+    // What fails in the middle hands over; the folder is at the last commit.
+    for (mode, expected) in [
+        ("crash", "out of luck"),
+        ("nonsense", "no message of the Agent Client Protocol"),
+        ("inside", "uid 65534"),
+    ] {
+        one_session(&stage, 3, &odd(&stage, mode), &[]);
+        let note = last_note(&stage);
+        assert!(note.contains(expected) || mode == "inside", "{mode}: {note}");
+        if mode == "inside" {
+            assert!(!note.contains("uid 0;") && note.contains("key none"), "{note}");
+            assert!(note.contains("git refused; home refused; etc refused; fs refused"), "{note}");
+        }
+        assert_eq!(stage.git(&["status", "--porcelain"]), "", "{mode}");
+        assert!(!stage.app().join("half.txt").exists(), "{mode}");
+    }
+    // Something that runs on while the work is verified is stopped, or the folder would not be what was verified.
+    one_session(&stage, 3, &odd(&stage, "background"), &["--set", "harness.claims_max=1"]);
+    let refused = stage.log("claim.refused");
+    assert!(refused.iter().any(|claim| claim["step"] == 2), "it was verified and refused: {refused:?}");
+    assert_eq!(stage.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_request_for_permission_waits_for_a_person_and_the_session_starts_again_with_the_answer() {
+    let stage = planned();
+    let agent = odd(&stage, "ask");
+    // Refused by a rule: the agent goes on and hands over.
+    one_session(&stage, 3, &agent, &["--set", "harness.agent_deny=execute:*git push*"]);
+    assert!(last_note(&stage).contains("push no, was not told"), "{}", last_note(&stage));
+
+    let rule = ["--set", "harness.agent_ask=execute"];
+    one_session(&stage, 3, &agent, &rule);
+    let waits = stage.run_to(0, &["waits", "--json"]).lines();
+    let wait = waits.iter().flat_map(|line| line.as_array().cloned().unwrap_or(vec![line.clone()])).next().unwrap();
+    assert_eq!(wait["name"], "may the agent do this: Run git push");
+    assert_eq!(wait["payload"]["input"], r#"{"command":"git push"}"#);
+    assert_eq!(stage.git(&["status", "--porcelain"]), "");
+    stage.run_to(0, &["approve", wait["id"].as_str().unwrap()]);
+    one_session(&stage, 3, &agent, &rule);
+    assert!(last_note(&stage).contains("push yes, was told"), "{}", last_note(&stage));
+    let decisions: Vec<Value> = stage.log("agent.permission").into_iter().map(|event| event["decision"].clone()).collect();
+    assert_eq!(decisions, ["deny", "ask", "allow"]);
+}
+
+/// What the newest session handed over.
+fn last_note(stage: &Stage) -> String {
+    let progress = stage.json("app/progress.json");
+    progress["sessions"].as_array().unwrap().last().unwrap().to_string()
+}
