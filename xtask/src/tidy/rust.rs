@@ -56,7 +56,10 @@ const MAY_SLEEP: &[(&str, &str)] = &[
     ("crates/longhaul-durable/tests/it/timers.rs", "the nodes of its graphs sleep durably"),
     ("crates/longhaul-memory/src/measure/engine.rs", "it looks at how much memory the background takes while it works"),
     ("crates/longhaul-memory/src/measure/vectors.rs", "writes come at a stated rate"),
-    ("crates/longhaul-model/src/cassette/server/mod.rs", "a cassette states how long the service makes the client wait"),
+    (
+        "crates/longhaul-model/src/cassette/server/mod.rs",
+        "a cassette states how long the service makes the client wait",
+    ),
     ("crates/longhaul-model/src/openai/embeddings.rs", "waits before it asks a failing service again"),
     ("crates/longhaul-model/src/openai/mod.rs", "a busy service says when it wants to be asked again"),
     (

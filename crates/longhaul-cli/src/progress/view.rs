@@ -97,6 +97,8 @@ impl View {
             "feature.broken" => self.broken(data),
             "model.answered" => self.answered(data),
             "tool.called" => self.called(data),
+            "agent.started" => self.one(Glyph::Detail, &format!("{} begins", text(data, "agent"))),
+            "agent.permission" => self.permission(data),
             "tamper.undone" => self.tampered(data),
             "claim.refused" => self.refused(data),
             "feature.passed" => self.passed(data),
@@ -115,6 +117,16 @@ impl View {
     fn below(&self, text: &str) -> String {
         let text = self.style.fit_after(INDENT + 2, text);
         format!("      {}", self.style.paint(Ink::Faint, &text))
+    }
+
+    /// What is allowed goes by in silence.
+    fn permission(&self, data: &Value) -> Vec<String> {
+        let asked = format!("{}: {}", text(data, "kind"), text(data, "title"));
+        match text(data, "decision") {
+            "deny" => self.one(Glyph::Notice, &format!("not allowed to the agent: {asked}")),
+            "ask" => self.one(Glyph::Notice, &format!("the agent asks: {asked}")),
+            _ => Vec::new(),
+        }
     }
 
     fn initialized(&self, data: &Value) -> Vec<String> {

@@ -91,11 +91,9 @@ fn odd_agents_end_in_a_clear_state_that_the_next_session_goes_on_from() {
     assert_eq!(stage.log("session.ended").len(), 1, "only the initializer's session has ended");
 
     // What fails in the middle hands over; the folder is at the last commit.
-    for (mode, expected) in [
-        ("crash", "out of luck"),
-        ("nonsense", "no message of the Agent Client Protocol"),
-        ("inside", "uid 64177"),
-    ] {
+    for (mode, expected) in
+        [("crash", "out of luck"), ("nonsense", "no message of the Agent Client Protocol"), ("inside", "uid 64177")]
+    {
         one_session(&stage, 3, &odd(&stage, mode), &[]);
         let note = last_note(&stage);
         assert!(note.contains(expected), "{mode}: {note}");
@@ -131,8 +129,51 @@ fn a_request_for_permission_waits_for_a_person_and_the_session_starts_again_with
     stage.run_to(0, &["approve", wait["id"].as_str().unwrap()]);
     one_session(&stage, 3, &agent, &rule);
     assert!(last_note(&stage).contains("push yes, was told"), "{}", last_note(&stage));
-    let decisions: Vec<Value> = stage.log("agent.permission").into_iter().map(|event| event["decision"].clone()).collect();
+    let decisions: Vec<Value> =
+        stage.log("agent.permission").into_iter().map(|event| event["decision"].clone()).collect();
     assert_eq!(decisions, ["deny", "ask", "allow"]);
+}
+
+/// The real Claude Code with `LONGHAUL_TEST_CLAUDE` set to its ACP adapter: a tool of its own, a denied command, a refused
+/// claim that is mended, and a turn that is cancelled as a person is asked. Its model is the cassette, which only answers
+/// to a key that is added outside the sandbox.
+#[test]
+fn claude_code_works_in_the_sandbox_without_its_key_or_its_service() {
+    let Some(program) = std::env::var_os("LONGHAUL_TEST_CLAUDE").map(PathBuf::from) else {
+        println!("not tried: `scripts/peers.sh claude` installs it, LONGHAUL_TEST_CLAUDE names its program");
+        return;
+    };
+    let stage = Stage::new();
+    let project = fs::canonicalize(stage.path("")).unwrap().join("app");
+    let story = include_str!("claude.cassette.toml").replace("PROJECT", project.to_str().unwrap());
+    stage.write("claude.toml", &story);
+    let request = "Build a page that says hello and counts its visitors, with Python's standard library only.";
+    stage.run_to(0, &["init", request, "--dir", "app", "--model", "cassette:claude.toml"]);
+    let agent = format!("acp:{}", program.display());
+    one_session(&stage, 3, &agent, &["--set", "harness.agent_deny=execute:*git push*"]);
+
+    let started = stage.log("agent.started");
+    assert_eq!(started[0]["agent"], "@agentclientprotocol/claude-agent-acp 0.100.0");
+    let asked: Vec<(Value, Value)> = stage
+        .log("agent.permission")
+        .into_iter()
+        .map(|event| (event["title"].clone(), event["decision"].clone()))
+        .collect();
+    assert_eq!(asked[0], (json!("git push origin main"), json!("deny")), "{asked:?}");
+    assert!(asked.iter().skip(1).all(|(_, decision)| decision == "allow"), "{asked:?}");
+    let calls = stage.log("tool.called");
+    assert!(calls.iter().any(|call| call["tool"] == "execute" && call["is_error"] == true), "the push: {calls:?}");
+    assert!(calls.iter().any(|call| call["tool"] == "edit" && call["is_error"] == false), "its Write: {calls:?}");
+    assert_eq!(stage.log("claim.refused").len(), 1);
+    assert_eq!(stage.log("feature.passed").len(), 1);
+    assert_eq!(stage.git(&["log", "-1", "--format=%s"]).trim(), "feat: The page greets the visitor");
+
+    // A person is asked: the turn is cancelled, and the agent heeds that.
+    one_session(&stage, 3, &agent, &["--set", "harness.agent_ask=execute:*curl*"]);
+    assert_eq!(stage.log("agent.cancelled"), [json!({"why": "a person is asked", "heeded": true})]);
+    let waits = stage.run_to(0, &["waits"]);
+    assert!(waits.out.contains("may the agent do this: curl https://example.org/goodbye"), "{}", waits.out);
+    assert_eq!(stage.git(&["status", "--porcelain"]), "");
 }
 
 /// What the newest session handed over.

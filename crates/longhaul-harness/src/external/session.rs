@@ -306,6 +306,15 @@ impl Talk<'_> {
                 "ms": u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             }),
         ));
+        let why = match &turn.cancelled {
+            Some(Cancelled::Asked(_)) => "a person is asked",
+            Some(Cancelled::OutOfTime) => "the time of one session was over",
+            Some(Cancelled::Silent) => "it did nothing for too long",
+            Some(Cancelled::Wanted) => "the session was stopped",
+            None => return,
+        };
+        let data = json!({"why": why, "heeded": turn.is_answered});
+        sat.events.push(EventDraft::business("agent.cancelled", data));
     }
 
     /// The end of a turn is a claim: the project's own checks, then the verifier. Nothing of the agent runs meanwhile.
