@@ -1,12 +1,13 @@
 #!/bin/sh
 # Installs what the tests talk to, below the user's cache folder. Safe to run again: what is there stays. Without
-# arguments both Milvus servers; `peers.sh lite`, `peers.sh full`, `peers.sh mcp` or
-# `peers.sh schemathesis` only one of them, `peers.sh claude` for Claude Code.
+# arguments both Milvus servers; `peers.sh lite`, `peers.sh full`, `peers.sh mcp`,
+# `peers.sh schemathesis`, `peers.sh models` or `peers.sh claude` only one of them.
 #
 #   milvus-lite 3.2.2  the small server in Python, which starts within two seconds
 #   milvus 2.3.5       the full standalone server, with its own libraries
 #   mcp 2.3.0          the official Python client of the Model Context Protocol, which `longhaul mcp` is tested with
 #   claude-agent-acp 0.100.0  Claude Code as an agent over ACP, which works for us without its service
+#   anthropic 2.12.0, openai 3.54.0  the official Python clients of two services, which judge the cassette server
 #   schemathesis 4.32.5  sends requests made from the gateway's OpenAPI document, good ones and bad ones
 #
 # Nothing of this is part of the program: it speaks plain Milvus gRPC to any server.
@@ -89,6 +90,12 @@ claude() {
     say "claude-agent-acp 0.100.0 is there"
 }
 
+models() {
+    environment models-2.12.0-3.54.0 "anthropic==2.12.0" "openai==3.54.0"
+    touch "$peers/models-2.12.0-3.54.0/.whole"
+    say "anthropic 2.12.0 and openai 3.54.0 are there"
+}
+
 mkdir -p "$peers"
 # One installation at a time, whoever asks.
 if [ "${LONGHAUL_PEERS_LOCKED:-}" != 1 ] && command -v flock >/dev/null 2>&1; then
@@ -101,7 +108,8 @@ for which in "$@"; do
         full) full ;;
         mcp) mcp ;;
         schemathesis) schemathesis ;;
+        models) models ;;
         claude) claude ;;
-        *) fail "there is no $which: lite, full, mcp, schemathesis or claude" ;;
+        *) fail "there is no $which: lite, full, mcp, schemathesis, models or claude" ;;
     esac
 done

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Effect, NodeError, Resources, StepId,
-    open::Earlier,
+    open::{Earlier, Recorded},
     pausing::Unanswered,
     records::Place,
     run::{Journal, Run},
@@ -83,6 +83,15 @@ impl NodeContext {
     #[must_use]
     pub fn step_id(&self, name: &str) -> StepId {
         self.id(name, self.0.asked.steps.load(Ordering::Relaxed) + 1)
+    }
+
+    /// The name of the step or wait that an earlier run of this node recorded next, if it came that far. A node whose next
+    /// step depends on something which may change meanwhile, such as settings, goes by this while it is replayed.
+    #[must_use]
+    pub fn recorded_next(&self) -> Option<&str> {
+        let next = self.0.asked.steps.load(Ordering::Relaxed) + 1;
+        let Earlier { recorded, pending, .. } = &self.0.earlier;
+        recorded.get(&next).map(Recorded::name).or_else(|| pending.get(&next).map(String::as_str))
     }
 
     /// Adds rows and events to the transaction that records the node's answer, if the node finishes.

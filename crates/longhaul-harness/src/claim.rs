@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     features::{self, Feature},
+    folder::LeftOut,
     host::{Host, locked_plan, missing, tamper_event, text_argument, told},
     plan::{PlanError, parse_batch},
     sitting::{Sitting, lock},
@@ -47,6 +48,16 @@ pub(crate) struct Accepted {
     pub(crate) verdict: Option<RecordedVerdict>,
 }
 
+/// A file without which the commit would not be what was verified, as a check that failed.
+fn too_large(file: &LeftOut) -> (String, String) {
+    let (path, mib) = (file.path.display(), file.bytes / (1024 * 1024));
+    let reason = format!(
+        "{path} has {mib} MiB and is too large to be committed; make it smaller, let init.sh make it, or name it in \
+         .gitignore"
+    );
+    ("every file can be committed".to_owned(), reason)
+}
+
 /// The project's own checks, run at a claim.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Quality {
@@ -73,8 +84,8 @@ pub(crate) async fn quality_now(s: &Sitting<'_>) -> Result<Quality, StepError> {
     let commands: Vec<String> = [brief.build, brief.lint, brief.test].into_iter().flatten().collect();
     s.settle().await?;
     let started = tokio::time::Instant::now();
-    let mut failed = None;
-    for command in commands {
+    let mut failed = s.not_committed().await.first().map(too_large);
+    for command in commands.into_iter().filter(|_| failed.is_none()).collect::<Vec<_>>() {
         let line = SandboxCommand::shell(&command)
             .timeout(s.harness.settings.quality_timeout)
             .output_bytes_max(OUTPUT_SHOWN_BYTES);
@@ -136,10 +147,11 @@ impl Host<'_> {
     async fn verify_claim(&self, feature: &Feature) -> Result<RecordedVerdict, NodeError> {
         let s = self.sitting;
         let (owner, session) = (s.owner(), s.session);
+        let untold = s.untold_events();
         s.record_with(
             "verify",
             verify_now(s, feature, Occasion::Claim),
-            |_| Vec::new(),
+            |_| untold(),
             move |tx, verdict: &RecordedVerdict| verdict.commit(tx, &owner, session, None),
         )
         .await
@@ -242,9 +254,16 @@ pub(crate) async fn verify_now(
     feature: &Feature,
     occasion: Occasion,
 ) -> Result<RecordedVerdict, StepError> {
+    // Nothing but the verified application may touch the folder now: what it is called by its verdict, it has to be.
+    s.trial.stop().await;
+    s.work_tree.forget().await;
     s.settle().await?;
     let tree = s.snapshot().await?;
     let project = s.project();
-    let subject = Subject { project: &project, feature, tree: tree.as_str(), occasion };
-    verification::verify(s.harness, &s.launch, subject).await
+    let documented = occasion == Occasion::Claim;
+    let subject = Subject { project: &project, feature, tree: tree.as_str(), occasion, documented };
+    let verdict = verification::verify(s.harness, &s.launch, subject).await?;
+    s.left(tree);
+    s.look_again().await?;
+    Ok(verdict)
 }

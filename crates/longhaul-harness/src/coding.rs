@@ -1,7 +1,7 @@
 //! A coding session: orient, boot, look whether anything broke, take one feature, build it, have it verified, leave the
 //! folder fit for the next (H3, H4). The harness runs this order; the model works inside it.
 
-use longhaul_agent::{Conversed, Ending, Layout, Limits, Opening, converse};
+use longhaul_agent::{Conversed, Ending, Layout, Limits, Opening, converse_with};
 use longhaul_core::{EventDraft, FeatureId, RecordId, TimeMs, ToolSpec};
 use longhaul_durable::{NodeContext, NodeError, StepError};
 use longhaul_memory::{
@@ -22,6 +22,7 @@ use crate::{
     git::{Commit, GitError},
     history::Purpose,
     host::{Host, recall, recalled_events, tamper_event},
+    means::{means, prompt_tokens},
     project::Project,
     prompts::{self, Orientation},
     regression,
@@ -113,6 +114,7 @@ async fn session(s: &Sitting<'_>) -> Result<HarnessUpdate, NodeError> {
             boot_failure: boot.failure.as_deref(),
             unfinished: unfinished.as_deref(),
             how: if agent.is_some() { external::HOW } else { prompts::HOW },
+            tokens_max: prompt_tokens(s.harness, prompts::SYSTEM, &specs(s)),
         },
     );
     let Worked { conversed, result, refused_claims } = match agent {
@@ -137,6 +139,10 @@ async fn own_loop(s: &Sitting<'_>, feature: Feature, prompt: String) -> Result<W
         (None, Ending::HandOver { note, why }) => {
             SessionResult::HandedOver { note: format!("{why}: {note}"), feature: Some(Box::new(feature)) }
         }
+        // A limit of the budget says nothing about the feature: the session is no failed attempt at it.
+        (None, Ending::OutOfBudget { note, why }) => {
+            SessionResult::HandedOver { note: format!("{why}: {note}"), feature: None }
+        }
         (None, Ending::Done) => {
             SessionResult::HandedOver { note: "ended without a claim".to_owned(), feature: Some(Box::new(feature)) }
         }
@@ -150,10 +156,15 @@ fn gone(what: &str) -> NodeError {
 }
 
 async fn work(s: &Sitting<'_>, host: &Host<'_>, prompt: String) -> Result<Conversed, NodeError> {
+    let opening = opening(s, prompt, specs(s)).await;
+    converse_with(s.ctx, &means(s, host), opening, limits(s.harness)).await
+}
+
+/// The tools, the same in both modes (H1).
+pub(crate) fn specs(s: &Sitting<'_>) -> Vec<ToolSpec> {
     let mut tools = s.registry.specs();
     tools.extend(own_specs());
-    let opening = opening(s, prompt, tools).await;
-    converse(s.ctx, s.harness.model.as_ref(), host, opening, limits(s.harness)).await
+    tools
 }
 
 /// How a session's conversation begins: the static instructions, what is known of the user, the prompt.
@@ -186,17 +197,30 @@ async fn orient(s: &Sitting<'_>) -> Result<Oriented, NodeError> {
     let look = async {
         let git = |e: GitError| StepError::from(e);
         let mut undone = found.undone;
-        if let Some(commit) = &last_commit
-            && !s.git.contains(commit).await.map_err(git)?
-        {
-            s.git.run(&["reset", "--quiet", "--hard", commit]).await.map_err(git)?;
-            undone.push((".git".to_owned(), "the history no longer held the last verified commit".to_owned()));
+        if let Some(commit) = &last_commit {
+            undone.extend(history_mended(s, commit).await?.map(|how| (".git".to_owned(), how.to_owned())));
         }
         let tree = clear(s).await?;
         let log = s.git.log(LOG_SHOWN).await.map_err(git)?;
         Ok(Oriented { tree, at: s.harness.ambient.clock.now(), log, sample, undone })
     };
     s.record("orient", look, |o: &Oriented| o.undone.iter().map(|(path, how)| tamper_event(path, how)).collect()).await
+}
+
+/// Makes the folder's branch hold the last commit of the record; tells what had been done to it.
+pub(crate) async fn history_mended(s: &Sitting<'_>, commit: &str) -> Result<Option<&'static str>, StepError> {
+    let git = |e: GitError| StepError::from(e);
+    if !s.git.has(commit).await.map_err(git)? {
+        let (dir, commit) = (s.project().dir, commit.to_owned());
+        return Err(HarnessError::HistoryLost { dir, commit }.into());
+    }
+    let detached = s.git.reattach(commit).await.map_err(git)?;
+    if !s.git.contains(commit).await.map_err(git)? {
+        s.git.keep_aside().await.map_err(git)?;
+        s.git.run(&["reset", "--quiet", "--hard", commit]).await.map_err(git)?;
+        return Ok(Some("the history no longer held the last verified commit"));
+    }
+    Ok(detached.then_some("HEAD was on no branch; it is on one again"))
 }
 
 async fn boot(s: &Sitting<'_>) -> Result<Boot, NodeError> {

@@ -9,11 +9,13 @@ use longhaul_store::Store;
 use longhaul_tools::{
     ShellLimits,
     browser::SharedBrowser,
+    policy::Policy,
     sandbox::{Sandbox, SandboxError, SandboxSettings},
 };
 use longhaul_workspace::Workspace;
 
 use crate::external::ExternalAgent;
+use crate::spending::{BudgetSettings, Spending};
 
 /// How sessions are run. Plain data; start from [`HarnessSettings::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,10 +40,18 @@ pub struct HarnessSettings {
     pub quality_timeout: Duration,
     /// Bounds of the agent's commands.
     pub shell: ShellLimits,
+    /// Which tool calls are carried out, asked for or refused.
+    pub policy: Policy,
     /// Longest verification flow.
     pub flow_timeout: Duration,
     /// Port on which the application listens, in its own network namespace.
     pub app_port: u16,
+    /// Times the same failure may be seen in a session before its agent is told that it gets nowhere.
+    pub stuck_repeats_max: u32,
+    /// Answers in a row that may leave the folder as it is before that.
+    pub stuck_turns_max: u32,
+    /// What the project may cost.
+    pub budget: BudgetSettings,
 }
 
 impl Default for HarnessSettings {
@@ -57,8 +67,12 @@ impl Default for HarnessSettings {
             boot_timeout: Duration::from_secs(60),
             quality_timeout: Duration::from_mins(10),
             shell: ShellLimits::default(),
+            policy: Policy::default(),
             flow_timeout: Duration::from_mins(2),
             app_port: 8000,
+            stuck_repeats_max: 4,
+            stuck_turns_max: 30,
+            budget: BudgetSettings::default(),
         }
     }
 }
@@ -91,6 +105,8 @@ pub struct Harness {
     pub browser: SharedBrowser,
     /// How a project's sandbox is built.
     pub sandbox: SandboxFactory,
+    /// What runs may spend.
+    pub spending: Spending,
     /// Folder for snapshots, sockets and application data, outside every project.
     pub work_dir: PathBuf,
     /// How sessions are run.
@@ -100,13 +116,27 @@ pub struct Harness {
 }
 
 impl Harness {
+    /// Failed sessions after which a feature is parked: the stricter of the user's and the project's word.
+    pub(crate) fn attempts_max(&self) -> u32 {
+        let of_project = self.settings.feature_attempts_max;
+        self.settings.budget.attempts.map_or(of_project, |of_user| of_user.min(of_project))
+    }
+
     /// The folder of one task beneath [`Harness::work_dir`].
     #[must_use]
     pub fn task_dir(&self, task: &longhaul_core::TaskId) -> PathBuf {
         self.work_dir.join(task.as_str())
     }
 
-    pub(crate) fn open_sandbox(&self, project: PathBuf, runtime_dir: PathBuf) -> Result<Sandbox, SandboxError> {
-        Sandbox::new((self.sandbox)(SandboxPlace { project, runtime_dir }))
+    /// A sandbox around the project, in which these folders of it cannot be written.
+    pub(crate) fn open_sandbox(
+        &self,
+        project: PathBuf,
+        runtime_dir: PathBuf,
+        readonly: &[PathBuf],
+    ) -> Result<Sandbox, SandboxError> {
+        let mut settings = (self.sandbox)(SandboxPlace { project, runtime_dir });
+        settings.readonly.extend_from_slice(readonly);
+        Sandbox::new(settings)
     }
 }

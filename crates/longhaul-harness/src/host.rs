@@ -17,10 +17,11 @@ use crate::{
     application::explain,
     claim::{Accepted, Claims},
     deeds,
+    permission::{self, Permit},
     project::Brief,
     projections::Undone,
     sitting::{Sitting, lock},
-    tool_set::{CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES},
+    tool_set::{CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES, READ_REF},
     work_tree::TreeId,
 };
 
@@ -50,12 +51,19 @@ struct ToolRecord {
     elapsed_ms: u64,
 }
 
+impl ToolRecord {
+    /// Nothing was done.
+    fn refused(text: String) -> Self {
+        Self { text, is_error: true, tree: None, undone: Vec::new(), deeds: Vec::new(), elapsed_ms: 0 }
+    }
+}
+
 #[async_trait]
 impl ToolHost for Host<'_> {
-    async fn call(&self, _ctx: &NodeContext, call: &ToolCall) -> Result<ToolTurn, NodeError> {
-        let own = [CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES];
+    async fn call(&self, ctx: &NodeContext, call: &ToolCall) -> Result<ToolTurn, NodeError> {
+        let own = [CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES, READ_REF];
         if !own.contains(&call.name.as_str()) {
-            return self.registry_tool(call).await;
+            return self.judged_tool(ctx, call).await;
         }
         let arguments: Value = match serde_json::from_str(&call.arguments) {
             Ok(arguments @ Value::Object(_)) => arguments,
@@ -70,8 +78,13 @@ impl ToolHost for Host<'_> {
             MEMORY_SEARCH => self.memory_search(&arguments).await,
             MEMORY_ADD => self.memory_add(&arguments).await,
             DESCRIBE_PROJECT => self.describe_project(&arguments).await,
+            READ_REF => self.read_ref(&arguments).await,
             _ => self.plan_features(&arguments).await,
         }
+    }
+
+    fn folder(&self) -> Option<String> {
+        self.sitting.tree().map(|tree| tree.as_str().to_owned())
     }
 }
 
@@ -80,21 +93,48 @@ impl Host<'_> {
         lock(&self.claims.accepted).clone()
     }
 
-    async fn registry_tool(&self, call: &ToolCall) -> Result<ToolTurn, NodeError> {
+    /// A tool of the registry, once the policy has judged the call.
+    async fn judged_tool(&self, ctx: &NodeContext, call: &ToolCall) -> Result<ToolTurn, NodeError> {
+        let s = self.sitting;
+        let policy = &s.harness.settings.policy;
+        let permit = s.permissions.permit(ctx, policy, &s.registry, s.session, call).await?;
+        let judged = match &permit {
+            Permit::Yes { asked } => asked.as_ref().map(|why| permission::event(&call.name, "approved", why)),
+            Permit::No { why, .. } => Some(permission::event(&call.name, "refused", why)),
+        };
+        let turn = match permit {
+            Permit::Yes { .. } => self.registry_tool(call, judged, self.run_registry_tool(call)).await?,
+            Permit::No { text, .. } => {
+                self.registry_tool(call, judged, async { Ok(ToolRecord::refused(text)) }).await?
+            }
+        };
+        if let Some(source) = s.registry.standing(&call.name).answers_from {
+            s.permissions.has_read(source);
+        }
+        Ok(turn)
+    }
+
+    async fn registry_tool(
+        &self,
+        call: &ToolCall,
+        judged: Option<EventDraft>,
+        work: impl Future<Output = Result<ToolRecord, StepError>> + Send,
+    ) -> Result<ToolTurn, NodeError> {
         let s = self.sitting;
         let (tool, summary) = (call.name.clone(), summary_of(call));
         let events = move |r: &ToolRecord| {
-            let mut events = vec![EventDraft::business(
+            let mut events: Vec<EventDraft> = judged.into_iter().collect();
+            events.push(EventDraft::business(
                 "tool.called",
                 json!({"tool": tool, "summary": summary, "is_error": r.is_error, "ms": r.elapsed_ms}),
-            )];
+            ));
             events.extend(r.undone.iter().map(|(path, how)| tamper_event(path, how)));
             events
         };
         let (memory, owner) = (s.harness.memory.clone(), s.owner());
         let rows = move |tx: &mut Tx<'_>, r: &ToolRecord| deeds::capture(tx, &memory, &owner, &r.deeds);
         let step = format!("tool:{}", call.name);
-        let record: ToolRecord = s.record_with(&step, self.run_registry_tool(call), events, rows).await?;
+        let record: ToolRecord = s.record_with(&step, work, events, rows).await?;
         if let Some(tree) = record.tree {
             s.left(tree);
         }

@@ -24,12 +24,14 @@
 pub mod browser;
 pub mod files;
 pub mod mcp;
+pub mod policy;
 mod registry;
 pub mod sandbox;
 mod schema;
 mod shell;
 
 pub use registry::{
-    Attachment, RegistryError, TOOL_ARGUMENTS_BYTES_MAX, TOOL_TEXT_BYTES_MAX, Tool, ToolHints, ToolOutput, ToolRegistry,
+    Attachment, RegistryError, TOOL_ARGUMENTS_BYTES_MAX, TOOL_TEXT_BYTES_MAX, Tool, ToolHints, ToolOutput,
+    ToolRegistry, ToolStanding,
 };
 pub use shell::{AppSlot, ShellLimits, ShellTool};

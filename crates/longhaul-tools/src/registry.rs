@@ -10,7 +10,10 @@ use longhaul_core::{ToolCall, ToolSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::schema;
+use crate::{
+    policy::{Action, Reach},
+    schema,
+};
 
 /// Longest text a tool hands to a model, in bytes. Tools bound themselves with advice of their own; this is the net.
 pub const TOOL_TEXT_BYTES_MAX: usize = 64 * 1024;
@@ -31,8 +34,29 @@ pub trait Tool: Send + Sync {
         ToolHints::default()
     }
 
+    /// How the tool stands to the outside world: what a policy needs to know of it.
+    fn standing(&self) -> ToolStanding {
+        ToolStanding::OWN
+    }
+
     /// Carries out one call. The arguments have passed the check against [`Tool::spec`].
     async fn call(&self, arguments: Value) -> ToolOutput;
+}
+
+/// How a tool stands to the world outside of the sandbox. Said by whoever made the tool, never by a server or a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolStanding {
+    /// How far a call reaches.
+    pub reach: Reach,
+    /// Where the text of its answers comes from, if that is outside.
+    pub answers_from: Option<&'static str>,
+    /// What becomes of a call that no rule names.
+    pub unnamed: Action,
+}
+
+impl ToolStanding {
+    /// A tool of ours that works in the sandbox and the project.
+    pub const OWN: Self = Self { reach: Reach::Inside, answers_from: None, unnamed: Action::Allow };
 }
 
 /// What a call of a tool may do, for clients that ask their user by it. Hints for showing; no policy rests on them.
@@ -234,6 +258,12 @@ impl ToolRegistry {
     #[must_use]
     pub fn changes_work_tree(&self, name: &str) -> bool {
         self.find(name).is_some_and(|entry| entry.tool.changes_work_tree())
+    }
+
+    /// How the tool of this name stands to the outside world. An unknown tool reaches nothing: it is not carried out.
+    #[must_use]
+    pub fn standing(&self, name: &str) -> ToolStanding {
+        self.find(name).map_or(ToolStanding::OWN, |entry| entry.tool.standing())
     }
 
     /// Checks and carries out a model's call. Never fails: what is wrong with the call is told to the model.

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use longhaul_harness::{AgentSettings, ExternalAgent, PermissionRules};
+use longhaul_harness::{AgentSettings, ExternalAgent};
 use longhaul_model::Secret;
 use longhaul_tools::sandbox::Gateway;
 
@@ -126,8 +126,6 @@ pub(crate) fn external(
     agent.command = argv;
     agent.session_max = Duration::from_mins(given.minutes_max);
     agent.silence_max = Duration::from_mins(given.silence_minutes_max);
-    let (allow, ask, deny) = (given.allow.clone(), given.ask.clone(), given.deny.clone());
-    agent.permissions = PermissionRules { allow, ask, deny };
     Ok(ExternalAgent { settings: agent, gateways })
 }
 

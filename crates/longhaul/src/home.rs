@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use longhaul_core::{Ambient, Event, Scope, TraceId};
 use longhaul_durable::{Progress, Runtime};
-use longhaul_harness::{ExternalAgent, Harness, HarnessSettings, SandboxPlace};
+use longhaul_harness::{ExternalAgent, Harness, HarnessSettings, SandboxPlace, spending::Spending};
 use longhaul_memory::{Embedder, Memory, remote::RemoteVectors};
 use longhaul_model::{ChatModel, Retry};
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
@@ -163,11 +163,13 @@ impl Longhaul {
                     ..SandboxLimits::default()
                 };
                 settings.network = match limits.network {
+                    SandboxNetwork::Loopback if !limits.allow.is_empty() => Network::Allow(limits.allow.clone()),
                     SandboxNetwork::Loopback => Network::LoopbackOnly,
                     SandboxNetwork::Host => Network::Host,
                 };
                 settings
             }),
+            spending: Spending::new(self.store.clone(), self.ambient.clone(), self.settings.budget.clone()),
             work_dir: self.work_dir(),
             settings: self.harness_settings(),
             agent,
@@ -208,10 +210,14 @@ impl Longhaul {
             regression_sample: given.regression_sample,
             recall_count: self.settings.memory.recall_count,
             boot_timeout: Duration::from_secs(given.boot_seconds_max),
+            stuck_repeats_max: given.stuck_repeats_max,
+            stuck_turns_max: given.stuck_turns_max,
+            budget: self.settings.budget.clone(),
             shell: ShellLimits {
                 seconds_max: self.settings.sandbox.command_seconds_max,
                 output_bytes_max: self.settings.sandbox.output_bytes_max,
             },
+            policy: self.settings.policy.clone(),
             ..HarnessSettings::default()
         }
     }

@@ -23,7 +23,7 @@ const CANCEL_MAX: Duration = Duration::from_secs(15);
 /// Most bytes kept of what the agent says last.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Tool calls remembered at once.
-const CALLS_MAX: usize = 4_096;
+const CALLS_MAX: usize = 256;
 /// Answers prepared at once; more requests wait.
 const REQUESTS_MAX: usize = 64;
 /// Characters of a token, where the agent does not tell its usage: a cautious guess.

@@ -116,10 +116,10 @@ fn a_request_for_permission_waits_for_a_person_and_the_session_starts_again_with
     let stage = planned();
     let agent = odd(&stage, "ask");
     // Refused by a rule: the agent goes on and hands over.
-    one_session(&stage, 3, &agent, &["--set", "harness.agent_deny=execute:*git push*"]);
+    one_session(&stage, 3, &agent, &["--set", "policy.deny=agent__execute(command=*git push*)"]);
     assert!(last_note(&stage).contains("push no, was not told"), "{}", last_note(&stage));
 
-    let rule = ["--set", "harness.agent_ask=execute"];
+    let rule = ["--set", "policy.ask=agent__execute"];
     one_session(&stage, 3, &agent, &rule);
     let waits = stage.run_to(0, &["waits", "--json"]).lines();
     let wait = waits.iter().flat_map(|line| line.as_array().cloned().unwrap_or(vec![line.clone()])).next().unwrap();
@@ -150,7 +150,7 @@ fn claude_code_works_in_the_sandbox_without_its_key_or_its_service() {
     let request = "Build a page that says hello and counts its visitors, with Python's standard library only.";
     stage.run_to(0, &["init", request, "--dir", "app", "--model", "cassette:claude.toml"]);
     let agent = format!("acp:{}", program.display());
-    one_session(&stage, 3, &agent, &["--set", "harness.agent_deny=execute:*git push*"]);
+    one_session(&stage, 3, &agent, &["--set", "policy.deny=agent__execute(command=*git push*)"]);
 
     let started = stage.log("agent.started");
     assert_eq!(started[0]["agent"], "@agentclientprotocol/claude-agent-acp 0.100.0");
@@ -169,7 +169,7 @@ fn claude_code_works_in_the_sandbox_without_its_key_or_its_service() {
     assert_eq!(stage.git(&["log", "-1", "--format=%s"]).trim(), "feat: The page greets the visitor");
 
     // A person is asked: the turn is cancelled, and the agent heeds that.
-    one_session(&stage, 3, &agent, &["--set", "harness.agent_ask=execute:*curl*"]);
+    one_session(&stage, 3, &agent, &["--set", "policy.ask=agent__execute(command=*curl*)"]);
     assert_eq!(stage.log("agent.cancelled"), [json!({"why": "a person is asked", "heeded": true})]);
     let waits = stage.run_to(0, &["waits"]);
     assert!(waits.out.contains("may the agent do this: curl https://example.org/goodbye"), "{}", waits.out);

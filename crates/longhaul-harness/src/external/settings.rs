@@ -4,8 +4,6 @@ use std::{path::PathBuf, time::Duration};
 
 use longhaul_tools::sandbox::Gateway;
 
-use super::permission::PermissionRules;
-
 /// How an external agent is started and bounded. Plain data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSettings {
@@ -21,13 +19,10 @@ pub struct AgentSettings {
     pub session_max: Duration,
     /// The longest it may say and ask nothing.
     pub silence_max: Duration,
-    /// What becomes of its requests for permission.
-    pub permissions: PermissionRules,
 }
 
 impl AgentSettings {
-    /// An agent with the usual bounds: two hours a session, a quarter of an hour of silence, everything allowed that the
-    /// sandbox allows.
+    /// An agent with the usual bounds: two hours a session, a quarter of an hour of silence.
     #[must_use]
     pub fn new(command: Vec<String>) -> Self {
         Self {
@@ -37,8 +32,18 @@ impl AgentSettings {
             env: Vec::new(),
             session_max: Duration::from_hours(2),
             silence_max: Duration::from_mins(15),
-            permissions: PermissionRules::default(),
         }
+    }
+}
+
+impl AgentSettings {
+    /// What it is called, as in `prices`: the name of its program, or of the script that an interpreter runs.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let words = self.command.iter().filter(|word| !word.starts_with('-'));
+        let names = words.filter_map(|word| std::path::Path::new(word).file_stem()?.to_str());
+        let interpreters = ["node", "python3", "python", "npx", "sh", "bash", "env"];
+        names.into_iter().find(|name| !interpreters.contains(name)).unwrap_or("agent").to_owned()
     }
 }
 

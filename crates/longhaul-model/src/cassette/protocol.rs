@@ -9,7 +9,11 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::{conversation::Conversation, file::Entry, reply};
+use super::{
+    conversation::{AssistantTurn, Conversation},
+    file::Entry,
+    reply,
+};
 use crate::Secret;
 
 /// A wire protocol of chat models.
@@ -54,7 +58,7 @@ impl Protocol {
     pub(crate) fn read(self, body: &[u8]) -> Result<Conversation, String> {
         match self {
             Self::Chat => Conversation::read_chat(body),
-            Self::Responses => Err("not served yet".to_owned()),
+            Self::Responses => Conversation::read_responses(body),
             Self::Messages => Conversation::read_messages(body),
         }
     }
@@ -62,7 +66,8 @@ impl Protocol {
     /// The answer as one object.
     pub(crate) fn whole(self, entry: &Entry, asked: &Conversation, created_s: i64) -> Value {
         match self {
-            Self::Chat | Self::Responses => reply::chat::completion(entry, asked, created_s),
+            Self::Chat => reply::chat::completion(entry, asked, created_s),
+            Self::Responses => reply::responses::response(entry, asked, created_s),
             Self::Messages => reply::messages::message(entry, asked),
         }
     }
@@ -70,9 +75,43 @@ impl Protocol {
     /// The answer as the events of a stream, each as it goes over the wire.
     pub(crate) fn stream(self, entry: &Entry, asked: &Conversation, created_s: i64) -> Vec<String> {
         match self {
-            Self::Chat | Self::Responses => reply::chat::stream(entry, asked, created_s),
+            Self::Chat => reply::chat::stream(entry, asked, created_s),
+            Self::Responses => reply::responses::stream(entry, asked, created_s),
             Self::Messages => reply::messages::stream(entry, asked),
         }
+    }
+
+    /// What is wrong with the reasoning of a turn that followed this entry, in the service's words.
+    pub(crate) fn reasoning_problem(self, entry: &Entry, turn: &AssistantTurn) -> Option<String> {
+        let came_back = match self {
+            Self::Chat => true,
+            Self::Responses => turn.reasoning.iter().any(|item| reply::responses::is_reasoning_of(entry, item)),
+            Self::Messages => {
+                reply::messages::reasoning_block(entry).is_none_or(|block| turn.reasoning.contains(&block))
+            }
+        };
+        let changed = !turn.reasoning.is_empty();
+        (!came_back).then(|| match self {
+            Self::Chat | Self::Responses => {
+                let call = turn.call_ids.first().map(String::as_str).unwrap_or_default();
+                let changed = if changed { "unchanged " } else { "" };
+                format!(
+                    "Item {call:?} of type 'function_call' was provided without its required 'reasoning' item \
+                     {changed}from the response before"
+                )
+            }
+            Self::Messages if changed => {
+                "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These \
+                 blocks must remain as they were in the original response."
+                    .to_owned()
+            }
+            Self::Messages => {
+                "Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final \
+                 `assistant` message must start with a thinking block (preceding the lastmost set of `tool_use` and \
+                 `tool_result` blocks)."
+                    .to_owned()
+            }
+        })
     }
 
     /// An error in the shape that the real service gives it. `code` is ours; Anthropic's protocol has no place for it

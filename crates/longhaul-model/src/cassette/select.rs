@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use super::{
     conversation::Conversation,
     file::{Cassette, Entry, Place, Problem, Requirement},
+    protocol::Protocol,
+    reply::call_id,
 };
 
 /// How many entries an error names as near misses.
@@ -123,30 +125,14 @@ fn schema_unmet(entry: &Entry, asked: &Conversation) -> Option<String> {
 impl Cassette {
     /// What is wrong with the reasoning that came back: a service takes it only as it gave it, and wants it before the
     /// results of the calls that it led to.
-    pub(crate) fn reasoning_lost(&self, asked: &Conversation) -> Option<String> {
+    pub(crate) fn reasoning_lost(&self, protocol: Protocol, asked: &Conversation) -> Option<String> {
         let turns = asked.open_turns.iter().filter(|_| asked.thinks);
         turns.into_iter().find_map(|turn| {
             let entry = self.entries.iter().find(|entry| {
-                let ids = ["toolu", "call"].map(|kind| super::reply::call_id(kind, entry, 0));
+                let ids = ["toolu", "call"].map(|kind| call_id(kind, entry, 0));
                 entry.reasoning.is_some() && turn.call_ids.iter().any(|id| ids.contains(id))
             })?;
-            let expected = super::reply::messages::reasoning_block(entry)?;
-            if turn.reasoning.contains(&expected) {
-                return None;
-            }
-            Some(match turn.reasoning.first() {
-                None => {
-                    "Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a \
-                    final `assistant` message must start with a thinking block (preceding the lastmost set of \
-                    `tool_use` and `tool_result` blocks)."
-                        .to_owned()
-                }
-                Some(_) => {
-                    "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. \
-                    These blocks must remain as they were in the original response."
-                        .to_owned()
-                }
-            })
+            protocol.reasoning_problem(entry, turn)
         })
     }
 }

@@ -37,12 +37,18 @@ pub(crate) enum Kind {
     FolderOrBucket,
     /// Days, or `never`, for kinds of memories: `note=90, fact=never`.
     DaysByKind,
+    /// Hosts of an allowlist.
+    Hosts,
+    /// Patterns of tool calls.
+    ToolPatterns,
     /// Profiles of context packs by name, each a table.
     ContextProfiles,
     /// `own`, or `acp:COMMAND`.
     AgentSpec,
-    /// Texts, one or a list.
-    Rules,
+    /// An amount of money.
+    Money,
+    /// What models cost, by name, each a table.
+    Prices,
 }
 
 /// Who may set a key.
@@ -112,6 +118,14 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         None,
         "Where downloaded models are kept. Default: `$XDG_CACHE_HOME/longhaul`, else `~/.cache/longhaul`.",
+    ),
+    key(
+        "prices",
+        Kind::Prices,
+        UserOnly,
+        None,
+        None,
+        "What models cost, for a million tokens each: a table `[prices.\"MODEL\"]` with `input`, `output`, and where the service has a cache `cache_read` and `cache_write`. Any currency, the same everywhere. A dated version costs what the name it begins with costs.",
     ),
     key(
         "store.blobs",
@@ -339,6 +353,14 @@ pub(crate) const KEYS: &[Key] = &[
         "What the agent's commands may reach: `loopback` is a network of their own with nothing else in it, `host` is this machine's network with everything on it.",
     ),
     key(
+        "sandbox.allow",
+        Kind::Hosts,
+        UserOnly,
+        None,
+        Some(""),
+        "Hosts which the agent's commands may reach through a proxy: `example.org` (ports 80 and 443), `example.org:8443`, `*.example.org`, `*` for every public host. Addresses of this machine and of private networks only if they are named themselves. A list; in the environment separated by commas.",
+    ),
+    key(
         "sandbox.readonly",
         Kind::ProjectPaths,
         UserOnly,
@@ -493,22 +515,86 @@ pub(crate) const KEYS: &[Key] = &[
         "The longest the agent may say and ask nothing; the session hands over then.",
     ),
     key(
-        "harness.agent_allow",
-        Kind::Rules,
+        "policy.allow",
+        Kind::ToolPatterns,
         UserOnly,
         None,
         Some(""),
-        "Requests of the agent that are allowed even where a rule of `agent_ask` fits: `KIND` or `KIND:PATTERN`, as in `execute:*git status*`.",
+        "Tool calls that are carried out without asking: `TOOL` or `TOOL(ARGUMENT=TEXT)`, `*` for any text, as in `mcp__docs__*`. The tools of Longhaul itself need no rule, those of MCP servers are asked for. A list; in the environment separated by commas.",
     ),
     key(
-        "harness.agent_ask",
-        Kind::Rules,
+        "policy.ask",
+        Kind::ToolPatterns,
         UserOnly,
         None,
         Some(""),
-        "Requests of the agent for which the session stops until a person has answered (`longhaul waits`).",
+        "Tool calls that wait for a person (`longhaul waits`), who sees the exact arguments. Stronger than `policy.allow`.",
     ),
-    key("harness.agent_deny", Kind::Rules, UserOnly, None, Some(""), "Requests of the agent that are refused."),
+    key(
+        "policy.deny",
+        Kind::ToolPatterns,
+        UserOnly,
+        None,
+        Some(""),
+        "Tool calls that are refused. Stronger than both. What commands can do is bounded by the sandbox, not by rules on their text.",
+    ),
+    key(
+        "policy.after_outside",
+        Kind::Choice(&["ask", "allow", "deny"]),
+        UserOnly,
+        None,
+        Some("ask"),
+        "What becomes of an allowed call that reaches outside, once the conversation has read text from outside.",
+    ),
+    key(
+        "harness.stuck_repeats_max",
+        int(2, 50),
+        Anyone,
+        None,
+        Some("4"),
+        "How often a session may meet the same failure, make the same call in vain or bring the folder back to what it was, before its agent is told so; after that once more it hands over.",
+    ),
+    key(
+        "harness.stuck_turns_max",
+        int(5, 500),
+        Anyone,
+        None,
+        Some("30"),
+        "How many answers in a row may leave the folder as it is, before the same happens.",
+    ),
+    key(
+        "budget.tokens_max",
+        int(1, 1_000_000_000_000),
+        UserOnly,
+        None,
+        None,
+        "The most tokens, sent and received, that a project may use. Prompt and longest answer are reserved before each request, so it is never exceeded.",
+    ),
+    key(
+        "budget.money_max",
+        Kind::Money,
+        UserOnly,
+        None,
+        None,
+        "The most money that a project may use, in the currency of `prices`; every model used must be there.",
+    ),
+    key("budget.hours_max", int(1, 100_000), UserOnly, None, None, "The most hours that runs of a project may work."),
+    key(
+        "budget.sessions_max",
+        int(1, 100_000),
+        UserOnly,
+        None,
+        None,
+        "The most coding sessions that a project may have, over all its runs.",
+    ),
+    key(
+        "budget.attempts",
+        int(1, 20),
+        UserOnly,
+        None,
+        None,
+        "How many sessions may fail at one feature before it is parked, where the project's `harness.feature_attempts_max` is not stricter.",
+    ),
     key(
         "network.host",
         Kind::Text,

@@ -7,6 +7,7 @@
 mod error;
 mod keys;
 mod manual;
+mod policy;
 mod sources;
 mod value;
 
@@ -18,6 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use longhaul_harness::spending::{BudgetSettings, Money, Prices};
 pub use longhaul_model::Secret;
 use longhaul_workspace::context::Profiles;
 
@@ -26,6 +28,7 @@ pub use manual::manual;
 pub use sources::{FILE_NAME, Sources};
 
 use longhaul_store::{StoreError, s3::S3Place};
+use longhaul_tools::{policy::Policy, sandbox::HostRule};
 
 use keys::{KEYS, Kind};
 use value::{Base, Value, Written};
@@ -53,6 +56,10 @@ pub struct Settings {
     pub browser: BrowserSettings,
     /// How sessions are run.
     pub harness: HarnessSettings,
+    /// Which tool calls are carried out.
+    pub policy: Policy,
+    /// What a project may cost.
+    pub budget: BudgetSettings,
     /// The agent network (kept for a later release).
     pub network: NetworkSettings,
     /// The Studio (kept for a later release).
@@ -174,6 +181,8 @@ pub enum SandboxNetwork {
 pub struct SandboxLimits {
     /// What they may reach.
     pub network: SandboxNetwork,
+    /// Hosts they may reach through a proxy.
+    pub allow: Vec<HostRule>,
     /// Paths inside the project that are read-only beside `.git`.
     pub readonly: Vec<PathBuf>,
     /// Absolute folders outside the project that commands may read.
@@ -214,6 +223,10 @@ pub struct HarnessSettings {
     pub regression_sample: usize,
     /// The longest `init.sh` may take until the application answers, in seconds.
     pub boot_seconds_max: u64,
+    /// Times the same failure may be seen before the agent is told that it gets nowhere.
+    pub stuck_repeats_max: u32,
+    /// Answers in a row that may leave the folder as it is before that.
+    pub stuck_turns_max: u32,
     /// The agent that works in coding sessions.
     pub agent: AgentSettings,
 }
@@ -233,12 +246,6 @@ pub struct AgentSettings {
     pub minutes_max: u64,
     /// The longest silence, in minutes.
     pub silence_minutes_max: u64,
-    /// Requests that are allowed.
-    pub allow: Vec<String>,
-    /// Requests about which a person is asked.
-    pub ask: Vec<String>,
-    /// Requests that are refused.
-    pub deny: Vec<String>,
 }
 
 /// The agent network (kept for a later release).
@@ -357,6 +364,7 @@ impl Settings {
                     Some("host") => SandboxNetwork::Host,
                     Some(_) | None => SandboxNetwork::Loopback,
                 },
+                allow: policy::hosts(&values.texts("sandbox.allow")).unwrap_or_default(),
                 readonly: values.paths("sandbox.readonly"),
                 toolchains: values.paths("sandbox.toolchains"),
                 path_first: values.paths("sandbox.path_first"),
@@ -380,11 +388,19 @@ impl Settings {
                     key: values.secret("harness.agent_key"),
                     minutes_max: values.number("harness.agent_minutes_max"),
                     silence_minutes_max: values.number("harness.agent_silence_minutes_max"),
-                    allow: values.rules("harness.agent_allow"),
-                    ask: values.rules("harness.agent_ask"),
-                    deny: values.rules("harness.agent_deny"),
                 },
+                stuck_repeats_max: values.number("harness.stuck_repeats_max"),
+                stuck_turns_max: values.number("harness.stuck_turns_max"),
             },
+            budget: BudgetSettings {
+                tokens_max: values.optional_number("budget.tokens_max"),
+                money_max: values.money("budget.money_max"),
+                hours_max: values.optional_number("budget.hours_max"),
+                sessions_max: values.optional_number("budget.sessions_max"),
+                attempts: values.optional_number("budget.attempts"),
+                prices: values.prices("prices"),
+            },
+            policy: policy::policy(&values),
             network: NetworkSettings {
                 host: values.text("network.host").unwrap_or_default(),
                 port: values.number("network.port"),
@@ -495,16 +511,24 @@ impl Values {
         if let Some(Value::Path(path)) = self.get(name) { Some(path.clone()) } else { None }
     }
 
-    fn rules(&self, key: &'static str) -> Vec<String> {
-        self.text(key).map(|rules| rules.lines().map(str::to_owned).collect()).unwrap_or_default()
-    }
-
     fn paths(&self, name: &str) -> Vec<PathBuf> {
         if let Some(Value::Paths(paths)) = self.get(name) { paths.clone() } else { Vec::new() }
     }
 
     fn profiles(&self, name: &str) -> Profiles {
         if let Some(Value::Profiles(profiles)) = self.get(name) { profiles.clone() } else { Profiles::default() }
+    }
+
+    fn texts(&self, name: &str) -> Vec<String> {
+        if let Some(Value::Texts(texts)) = self.get(name) { texts.clone() } else { Vec::new() }
+    }
+
+    fn money(&self, name: &str) -> Option<Money> {
+        if let Some(Value::Money(money)) = self.get(name) { Some(*money) } else { None }
+    }
+
+    fn prices(&self, name: &str) -> Prices {
+        if let Some(Value::Prices(prices)) = self.get(name) { prices.clone() } else { Prices::default() }
     }
 
     fn flag(&self, name: &str) -> bool {

@@ -5,12 +5,15 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use longhaul_harness::spending::{Money, Price, Prices};
 use longhaul_model::Secret;
+use longhaul_tools::policy::Policy;
 use longhaul_workspace::context::Profiles;
 
 use super::{
     error::{Origin, SettingsError},
     keys::{Key, Kind},
+    policy,
 };
 
 /// A value as it was written, before its key has judged it.
@@ -18,11 +21,13 @@ use super::{
 pub(crate) enum Written {
     Text(String),
     Integer(i64),
+    /// A number with a fraction, as it was written.
+    Decimal(String),
     Bool(bool),
     Texts(Vec<String>),
     /// Tables by name, each of names with values as they would be written in text.
     Tables(Tables),
-    /// Something no key takes: a float, a date, another table.
+    /// Something no key takes: a date, another table.
     Other(&'static str),
 }
 
@@ -39,6 +44,9 @@ pub(crate) enum Value {
     Bool(bool),
     Integer(u64),
     Profiles(Profiles),
+    Texts(Vec<String>),
+    Money(Money),
+    Prices(Prices),
 }
 
 /// What paths are relative to.
@@ -61,6 +69,7 @@ pub(crate) fn check(
         (Kind::Secret, _) => None,
         (_, Written::Text(text)) => Some(text.clone()),
         (_, Written::Integer(number)) => Some(number.to_string()),
+        (_, Written::Decimal(number)) => Some(number.clone()),
         (_, Written::Bool(flag)) => Some(flag.to_string()),
         (_, Written::Texts(texts)) => Some(texts.join(", ")),
         (_, Written::Tables(_)) => Some("a table".to_owned()),
@@ -96,7 +105,10 @@ pub(crate) fn check(
             return context_profiles(tables, base, origin).map(Value::Profiles);
         }
         Kind::AgentSpec => text(written).filter(|text| is_agent(text)).map(Value::Text),
-        Kind::Rules => rules(written).map(|rules| Value::Text(rules.join("\n"))),
+        Kind::Hosts => list(written).filter(|texts| policy::hosts(texts).is_ok()).map(Value::Texts),
+        Kind::ToolPatterns => list(written).filter(|texts| Policy::new(texts, &[], &[]).is_ok()).map(Value::Texts),
+        Kind::Money => money(&written).map(Value::Money),
+        Kind::Prices => prices(written).map(Value::Prices),
         Kind::DaysByKind => text(written).filter(|text| days_by_kind(text).is_some()).map(Value::Text),
     };
     value.ok_or_else(|| SettingsError::Value {
@@ -124,7 +136,14 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::FolderOrBucket => "a folder or s3://bucket/prefix".to_owned(),
         Kind::ContextProfiles => "tables `[context.profiles.NAME]` in longhaul.toml: docs/workspace.md".to_owned(),
         Kind::AgentSpec => "own or acp:COMMAND, as in acp:claude-agent-acp".to_owned(),
-        Kind::Rules => "a rule such as `execute:*git push*`, or a list of rules".to_owned(),
+        Kind::Hosts => "a list of hosts such as example.org, example.org:8443, *.example.org".to_owned(),
+        Kind::ToolPatterns => "a list of TOOL or TOOL(ARGUMENT=TEXT)".to_owned(),
+        Kind::Money => "an amount such as 25 or 0.75".to_owned(),
+        Kind::Prices => {
+            "tables `[prices.\"MODEL\"]` in longhaul.toml, with `input` and `output`, and `cache_read`, `cache_write` at \
+             will, each an amount such as 2.5"
+                .to_owned()
+        }
         Kind::DaysByKind => {
             let kinds: Vec<&str> = longhaul_memory::Kind::ALL.iter().map(|kind| kind.as_str()).collect();
             format!("a list such as `note=90, fact=never`, of {}", kinds.join(", "))
@@ -137,6 +156,7 @@ fn text(written: Written) -> Option<String> {
         Written::Text(text) if !text.trim().is_empty() => Some(text),
         Written::Text(_)
         | Written::Integer(_)
+        | Written::Decimal(_)
         | Written::Bool(_)
         | Written::Texts(_)
         | Written::Tables(_)
@@ -152,7 +172,7 @@ fn boolean(written: &Written) -> Option<bool> {
             "false" | "0" => Some(false),
             _ => None,
         },
-        Written::Integer(_) | Written::Texts(_) | Written::Tables(_) | Written::Other(_) => None,
+        Written::Integer(_) | Written::Decimal(_) | Written::Texts(_) | Written::Tables(_) | Written::Other(_) => None,
     }
 }
 
@@ -160,8 +180,37 @@ fn integer(written: &Written) -> Option<u64> {
     match written {
         Written::Integer(number) => u64::try_from(*number).ok(),
         Written::Text(text) => text.trim().replace('_', "").parse().ok(),
+        Written::Decimal(_) | Written::Bool(_) | Written::Texts(_) | Written::Tables(_) | Written::Other(_) => None,
+    }
+}
+
+fn money(written: &Written) -> Option<Money> {
+    match written {
+        Written::Text(text) | Written::Decimal(text) => text.parse().ok(),
+        Written::Integer(number) => number.to_string().parse().ok(),
         Written::Bool(_) | Written::Texts(_) | Written::Tables(_) | Written::Other(_) => None,
     }
+}
+
+/// What models cost; a field that is not known, or one that is missing, makes all of it wrong.
+fn prices(written: Written) -> Option<Prices> {
+    let Written::Tables(tables) = written else { return None };
+    let mut prices = Prices::default();
+    for (model, fields) in &tables {
+        let known = |name: &String| ["input", "output", "cache_read", "cache_write"].contains(&name.as_str());
+        if !fields.keys().all(known) {
+            return None;
+        }
+        let amount = |name: &str| fields.get(name).map(|text| text.parse::<Money>());
+        let price = Price {
+            input: amount("input")?.ok()?,
+            output: amount("output")?.ok()?,
+            cache_read: amount("cache_read").transpose().ok()?,
+            cache_write: amount("cache_write").transpose().ok()?,
+        };
+        prices.set(model, price);
+    }
+    Some(prices)
 }
 
 /// A list, or in one text separated by colons.
@@ -169,22 +218,22 @@ fn texts(written: Written) -> Option<Vec<String>> {
     match written {
         Written::Texts(texts) => Some(texts),
         Written::Text(text) => Some(text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect()),
-        Written::Integer(_) | Written::Bool(_) | Written::Tables(_) | Written::Other(_) => None,
+        Written::Integer(_) | Written::Decimal(_) | Written::Bool(_) | Written::Tables(_) | Written::Other(_) => None,
+    }
+}
+
+/// A list, or in one text separated by commas.
+fn list(written: Written) -> Option<Vec<String>> {
+    match written {
+        Written::Text(text) => {
+            Some(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect())
+        }
+        other => texts(other),
     }
 }
 
 fn is_agent(text: &str) -> bool {
     text == "own" || text.strip_prefix("acp:").is_some_and(|command| !command.trim().is_empty())
-}
-
-/// A list, or one text that is one rule.
-fn rules(written: Written) -> Option<Vec<String>> {
-    let rules = match written {
-        Written::Texts(texts) => texts,
-        Written::Text(text) => vec![text],
-        Written::Integer(_) | Written::Bool(_) | Written::Tables(_) | Written::Other(_) => return None,
-    };
-    rules.iter().all(|rule| !rule.trim().is_empty() && !rule.contains('\n')).then_some(rules)
 }
 
 fn project_paths(written: Written) -> Option<Vec<PathBuf>> {

@@ -3,6 +3,7 @@
 
 mod chat;
 mod messages;
+mod responses;
 
 use longhaul_core::Digest;
 use serde_json::Value;
@@ -18,6 +19,10 @@ pub(crate) struct Conversation {
     pub(crate) stream_usage: bool,
     /// Whether the model is to reason in the open, so that an entry's `reasoning` is served.
     pub(crate) thinks: bool,
+    /// Whether reasoning is to be given out sealed, so that it can come back (Responses only).
+    pub(crate) reasoning_sealed: bool,
+    /// Whether a summary of the reasoning is to be given out (Responses only).
+    pub(crate) reasoning_told: bool,
     /// The JSON Schema that the answer's text has to follow.
     pub(crate) answer_schema: Option<Value>,
     /// The first user message.

@@ -4,6 +4,7 @@
 
 pub(crate) mod chat;
 pub(crate) mod messages;
+pub(crate) mod responses;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use longhaul_core::Digest;

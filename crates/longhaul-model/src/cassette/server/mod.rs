@@ -128,6 +128,7 @@ impl CassetteServer {
         });
         let router = Router::new()
             .route("/v1/chat/completions", post(chat_completions))
+            .route("/v1/responses", post(responses))
             .route("/v1/messages", post(messages))
             .route("/v1/messages/count_tokens", post(count_tokens))
             .route("/v1/models", get(models))
@@ -219,6 +220,10 @@ async fn chat_completions(State(shared): State<Arc<Shared>>, request: Request) -
     Box::pin(shared.ask(Protocol::Chat, request)).await
 }
 
+async fn responses(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    Box::pin(shared.ask(Protocol::Responses, request)).await
+}
+
 async fn messages(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     Box::pin(shared.ask(Protocol::Messages, request)).await
 }
@@ -271,7 +276,7 @@ impl Shared {
         if let Some(refusal) = self.unknown(protocol, &asked.model) {
             return refusal;
         }
-        if let Some(reason) = self.cassette.reasoning_lost(&asked) {
+        if let Some(reason) = self.cassette.reasoning_lost(protocol, &asked) {
             return protocol.error(StatusCode::BAD_REQUEST, "invalid_request", &reason);
         }
         let selected = self.cassette.select(&asked);

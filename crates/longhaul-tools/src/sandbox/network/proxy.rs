@@ -22,6 +22,8 @@ const HEAD_BYTES_MAX: usize = 32 * 1024;
 const HEAD_MAX: Duration = Duration::from_secs(30);
 /// Longest wait for one address to answer.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// Between two tries to accept a connection when the system refuses.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 /// Addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
 
@@ -34,8 +36,8 @@ pub(super) async fn serve(listener: UnixListener, rules: Arc<[HostRule]>, stop: 
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else {
-            // Short of descriptors for a moment: the next try follows at once, other work of this process comes between.
-            tokio::task::yield_now().await;
+            // A moment without file descriptors, which nothing announces the end of.
+            tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
         let (rules, stop) = (rules.clone(), stop.clone());

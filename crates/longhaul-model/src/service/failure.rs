@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::wire::ServiceError;
+use super::ServiceError;
 use crate::{ModelError, Secret};
 
 /// Most characters kept of what a service said.
@@ -77,6 +77,8 @@ pub(crate) fn from_status(asked: Asked<'_>, status: u16, body: &str, attempts: u
             ModelError::Unauthorized { base_url, status, said, key_source: asked.key_source.to_owned() }
         }
         402 => ModelError::QuotaExhausted { base_url, said },
+        // Anthropic's words for an account without credit, which has no code of its own.
+        400 if said.contains("credit balance is too low") => ModelError::QuotaExhausted { base_url, said },
         429 if service_code == "insufficient_quota" => ModelError::QuotaExhausted { base_url, said },
         408 | 429 | 500 | 502 | 503 | 504 | 529 => {
             return Failure::again(ModelError::Busy { base_url, status, said, attempts }, Some(status));

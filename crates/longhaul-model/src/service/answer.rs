@@ -1,5 +1,5 @@
 //! Reads the body of a response within its bounds: as a stream of events, or as one JSON text when the service sends
-//! that instead. It does not know what the pieces mean (`assemble` does).
+//! that instead. It does not know what the pieces mean (each protocol's `assemble` does).
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use reqwest::{Response, header};
 use tokio::time::timeout;
 
 use super::{
-    assemble::{Assembler, PieceError},
+    Assemble, PieceError,
     failure::{self, Asked, Failure},
-    settings::CallLimits,
+    limits::CallLimits,
     sse::SseDecoder,
 };
 use crate::{ModelError, OnDelta, Waiting};
@@ -31,16 +31,16 @@ enum Shape {
 }
 
 /// Reads an answer to its end.
-pub(crate) async fn read(
+pub(crate) async fn read<A: Assemble>(
     asked: Asked<'_>,
     limits: &CallLimits,
     response: Response,
     on_delta: OnDelta<'_>,
-) -> Result<Assembler, Failure> {
+) -> Result<A, Failure> {
     let status = response.status().as_u16();
     let mut shape = shape(asked, &response)?;
     let mut body = Body { asked, limits, status, response, bytes: 0 };
-    let mut reading = Reading { asked, status, assembler: Assembler::default(), on_delta };
+    let mut reading = Reading { asked, status, assembler: A::default(), on_delta };
     let mut events = SseDecoder::default();
     let mut json = Vec::new();
     while let Some(bytes) = body.next().await? {
@@ -74,7 +74,7 @@ pub(crate) async fn read(
     }
     let base_url = asked.base_url.to_owned();
     if reading.assembler.is_done() || shape == Shape::Json {
-        let problem = "it has no choices".to_owned();
+        let problem = "it has no answer in it".to_owned();
         let excerpt = excerpt(asked, &String::from_utf8_lossy(&json));
         return Err(Failure::again(ModelError::Malformed { base_url, problem, excerpt }, Some(status)));
     }
@@ -108,7 +108,8 @@ fn shape(asked: Asked<'_>, response: &Response) -> Result<Shape, Failure> {
     }
 }
 
-fn excerpt(asked: Asked<'_>, text: &str) -> String {
+/// The first characters of an answer, without the key.
+pub(crate) fn excerpt(asked: Asked<'_>, text: &str) -> String {
     asked.quoted(text).chars().take(EXCERPT_CHARS_MAX).collect()
 }
 
@@ -142,14 +143,14 @@ impl Body<'_> {
     }
 }
 
-struct Reading<'a> {
+struct Reading<'a, A> {
     asked: Asked<'a>,
     status: u16,
-    assembler: Assembler,
+    assembler: A,
     on_delta: OnDelta<'a>,
 }
 
-impl Reading<'_> {
+impl<A: Assemble> Reading<'_, A> {
     fn take(&mut self, json: &str) -> Result<(), Failure> {
         if json.trim().is_empty() {
             return Ok(());

@@ -61,7 +61,12 @@ impl SseDecoder {
 mod tests {
     use proptest::{collection::vec, prelude::*};
 
-    use super::{super::assemble::Assembler, *};
+    use super::*;
+    use crate::{
+        anthropic::assemble as messages,
+        openai::{assemble as chat, responses::assemble as responses},
+        service::Assemble,
+    };
 
     fn decoded(stream: &[u8], piece_bytes: usize) -> Vec<String> {
         let mut decoder = SseDecoder::default();
@@ -89,6 +94,8 @@ mod tests {
             lines in vec(prop_oneof![
                 Just(b"data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}".to_vec()),
                 Just(b"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":9}]}}]}".to_vec()),
+                Just(b"data: {\"type\":\"content_block_delta\",\"index\":3,\"delta\":{\"type\":\"text_delta\",\"text\":\"x\"}}".to_vec()),
+                Just(b"data: {\"type\":\"response.output_item.done\",\"output_index\":9,\"item\":{\"type\":\"reasoning\"}}".to_vec()),
                 Just(b"\n".to_vec()), Just(b"\r\n".to_vec()), Just(b"\r".to_vec()), Just(b"data".to_vec()),
                 vec(any::<u8>(), 0..20),
             ], 0..30),
@@ -97,10 +104,12 @@ mod tests {
             let stream = lines.concat();
             let whole = decoded(&stream, stream.len().max(1));
             prop_assert_eq!(&decoded(&stream, piece_bytes), &whole);
-            let mut assembler = Assembler::default();
+            // Broken events are errors; the property is that they are nothing worse.
+            let mut chat = chat::Assembler::default();
+            let mut messages = messages::Assembler::default();
+            let mut responses = responses::Assembler::default();
             for event in whole {
-                // Broken events are errors; the property is that they are nothing worse.
-                let _ = assembler.take(&event);
+                let _ = (chat.take(&event), messages.take(&event), responses.take(&event));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use longhaul_core::TimeMs;
 
-use super::settings::CallLimits;
+use super::limits::CallLimits;
 
 /// How long to wait before the next attempt, or `None` to give up.
 ///

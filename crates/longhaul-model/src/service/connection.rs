@@ -7,23 +7,27 @@ use reqwest::{Client, Url, redirect};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
 
-use super::settings::{OpenAiSettings, is_loopback};
-use crate::ModelError;
+use super::limits::{CallLimits, is_loopback};
+use crate::{ModelError, Secret};
 
-pub(crate) fn client(settings: &OpenAiSettings, base_url: &Url) -> Result<Client, ModelError> {
+/// The client for one service; the key is only looked at, with the name of what supplies it.
+pub(crate) fn client(
+    (key, key_source): (Option<&Secret>, &str),
+    limits: &CallLimits,
+    base_url: &Url,
+) -> Result<Client, ModelError> {
     let broken = |reason: String| ModelError::Tls { base_url: base_url.as_str().to_owned(), reason };
     let tls = tls(base_url).map_err(|error| broken(error.to_string()))?;
     let mut builder = Client::builder()
         .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(Duration::from_millis(settings.limits.connect_ms_max))
+        .connect_timeout(Duration::from_millis(limits.connect_ms_max))
         .redirect(redirect::Policy::none())
         .tls_backend_preconfigured(tls);
     if is_loopback(base_url) {
         builder = builder.no_proxy();
     }
-    let key = settings.api_key.as_ref();
     if key.is_some_and(|key| !key.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
-        let reason = format!("it has characters that no key has; check {}", settings.api_key_source);
+        let reason = format!("it has characters that no key has; check {key_source}");
         return Err(ModelError::Settings { field: "api_key", reason });
     }
     builder.build().map_err(|error| broken(error.to_string()))
