@@ -46,8 +46,8 @@ mod service;
 
 pub use anthropic::{AnthropicChat, AnthropicSettings, Thinking};
 pub use cassette::{
-    Cassette, CassetteError, CassetteServer, CassetteServerError, CassetteServerSettings, Problem, Served,
-    ServedOutcome,
+    Cassette, CassetteError, CassetteRecorder, CassetteServer, CassetteServerError, CassetteServerSettings, Problem,
+    RecorderError, RecorderSettings, Served, ServedOutcome,
 };
 pub use chat::{
     AnswerSchema, ChatModel, ChatRequest, ChatResponse, Finish, Message, ModelInfo, OnDelta, PassedOver, Reasoning,

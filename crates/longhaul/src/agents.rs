@@ -99,11 +99,15 @@ pub(crate) fn external(
     let family = FAMILIES.iter().find(|family| family.names.iter().any(|known| command.contains(known)));
     let mut gateways = Vec::new();
     if let Some(family) = family {
-        let own = given.upstream.clone();
-        let (upstream, key) = match (own, served) {
+        let of_model = match family.key {
+            "ANTHROPIC_API_KEY" => settings.model.anthropic_key.as_ref(),
+            "OPENAI_API_KEY" => settings.model.api_key.as_ref(),
+            _ => None,
+        };
+        let (upstream, key) = match (given.upstream.clone(), served) {
             (Some(upstream), _) => (upstream, given.key.clone()),
             (None, Some((origin, key))) => (origin, Some(key)),
-            (None, None) => (family.upstream.to_owned(), given.key.clone()),
+            (None, None) => (family.upstream.to_owned(), given.key.as_ref().or(of_model).cloned()),
         };
         let gateway = Gateway::new(GATEWAY_PORT, &upstream).map_err(|error| fail(error.to_string()))?;
         gateways.push(match key {
@@ -113,7 +117,8 @@ pub(crate) fn external(
                 gateway.header(header, &value).map_err(|error| fail(error.to_string()))?
             }
             None if upstream == family.upstream => {
-                let variable = "LONGHAUL_HARNESS_AGENT_KEY";
+                let own = "LONGHAUL_HARNESS_AGENT_KEY";
+                let variable = if of_model_key(family) { family.key } else { own };
                 return Err(fail(format!("no key for {upstream}; set {variable} (in the environment, or in .env)")));
             }
             None => gateway,
@@ -127,6 +132,11 @@ pub(crate) fn external(
     agent.session_max = Duration::from_mins(given.minutes_max);
     agent.silence_max = Duration::from_mins(given.silence_minutes_max);
     Ok(ExternalAgent { settings: agent, gateways })
+}
+
+/// Whether our own clients know that variable, too.
+fn of_model_key(family: &Family) -> bool {
+    matches!(family.key, "ANTHROPIC_API_KEY" | "OPENAI_API_KEY")
 }
 
 /// Words as a shell reads them, as far as white space and quotation marks go.

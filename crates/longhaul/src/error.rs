@@ -138,10 +138,12 @@ pub enum LonghaulError {
     )]
     NoModel,
     /// The model's service needs a key.
-    #[error("no key for {base_url}; set OPENAI_API_KEY (in the environment, or in .env of the folder you run in)")]
+    #[error("no key for {base_url}; set {variable} (in the environment, or in .env of the folder you run in)")]
     NoKey {
         /// The service.
         base_url: String,
+        /// The variable that usually holds its key.
+        variable: &'static str,
     },
     /// The agent cannot be started as it is named.
     #[error("the agent {spec:?} cannot be used: {problem}")]

@@ -145,7 +145,7 @@ impl Longhaul {
         let embedder = self.embedder()?;
         let project = match begun {
             Some(project) => self.with_model(project, &spec).await?,
-            None => self.register(&asked, spec.to_string()).await?,
+            None => self.register(&asked, &spec).await?,
         };
         let (project, agent) = self.with_agent(project, &connected).await?;
         let harness = self.harness_with(connected.model.clone(), Some(embedder), agent);
@@ -177,13 +177,12 @@ impl Longhaul {
         Ok(harness.spending.stops())
     }
 
-    async fn register(&self, asked: &InitRequest, model: String) -> Result<Project, LonghaulError> {
-        let chosen = self.settings.origins.contains_key("model.base_url");
+    async fn register(&self, asked: &InitRequest, spec: &ModelSpec) -> Result<Project, LonghaulError> {
         let new = NewProject {
             dir: folder::make_new(&asked.dir)?,
             request: asked.request.trim().to_owned(),
-            model,
-            base_url: chosen.then(|| self.settings.model.base_url.clone()),
+            model: spec.to_string(),
+            base_url: self.settings.chosen_address(spec),
         };
         let (scope, trace) = (self.scope.clone(), self.trace.clone());
         let mut project = self.store.write::<_, StoreError>(move |tx| project::create(tx, &scope, new)).await?;
@@ -196,8 +195,8 @@ impl Longhaul {
     async fn with_model(&self, mut project: Project, spec: &ModelSpec) -> Result<Project, LonghaulError> {
         let begun_with = project.clone();
         project.model = spec.to_string();
-        if self.settings.origins.contains_key("model.base_url") {
-            project.base_url = Some(self.settings.model.base_url.clone());
+        if let Some(address) = self.settings.chosen_address(spec) {
+            project.base_url = Some(address);
         }
         if project != begun_with {
             let named = project.clone();
@@ -220,9 +219,7 @@ impl Longhaul {
             self.store.write::<_, StoreError>(move |tx| saved.save(tx)).await?;
         }
         let Some(spec) = project.agent.as_deref().filter(|spec| *spec != "own") else { return Ok((project, None)) };
-        let cassette = connected.server.as_ref().zip(connected.key.as_ref());
-        let served = cassette.map(|(server, key)| (server.origin(), key.clone()));
-        let agent = agents::external(spec, &self.settings, served, &project.dir)?;
+        let agent = agents::external(spec, &self.settings, connected.served.clone(), &project.dir)?;
         Ok((project, Some(agent)))
     }
 
@@ -371,7 +368,7 @@ impl Longhaul {
 }
 
 async fn stop_server(connected: Connected) {
-    if let Some(server) = connected.server {
+    for server in connected.servers {
         server.stop().await;
     }
 }

@@ -99,7 +99,8 @@ fn words(number: usize) -> String {
 
 /// The initializer plans in batches; each session writes one page and claims.
 fn story() -> String {
-    let mut text = format!("cassette = 1\ntitle = \"A large project\"\nmodel = \"cassette-large\"\nrequest = \"{REQUEST}\"\n");
+    let mut text =
+        format!("cassette = 1\ntitle = \"A large project\"\nmodel = \"cassette-large\"\nrequest = \"{REQUEST}\"\n");
     text.push_str(
         "\n[[entry]]\nid = \"init-0\"\nprompt = [\"# Initializer\"]\n[[entry.call]]\ntool = \"describe_project\"\n\
          arguments.summary = \"A handbook.\"\n[[entry.call]]\ntool = \"write_file\"\narguments.path = \"init.sh\"\n\

@@ -30,10 +30,12 @@ pub(crate) struct Init {
 /// Which model works.
 #[derive(Debug, Args)]
 pub(crate) struct ModelFlags {
-    /// The model: openai:NAME, cassette:FILE or cassette:demo [default: OPENAI_MODEL, or the project's]
+    /// The model: openai:NAME, anthropic:NAME, openai-responses:NAME, cassette:FILE or cassette:demo [default:
+    /// OPENAI_MODEL, or the project's]
     #[arg(long, value_name = "SPEC")]
     model: Option<String>,
-    /// Where the model's service is, up to and including /v1 [default: OPENAI_BASE_URL, or OpenAI's]
+    /// Where the model's service is, up to and including /v1 [default: OPENAI_BASE_URL or ANTHROPIC_BASE_URL, or OpenAI's
+    /// or Anthropic's own]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// Who works in coding sessions: own, or acp:COMMAND for an agent such as acp:claude-agent-acp [default: the project's]
@@ -42,10 +44,13 @@ pub(crate) struct ModelFlags {
 }
 
 impl ModelFlags {
-    pub(super) fn assignments(&self) -> [(&'static str, Option<&str>, &'static str); 3] {
+    /// The address is meant for the model's service, whichever protocol that speaks.
+    pub(super) fn assignments(&self) -> [(&'static str, Option<&str>, &'static str); 4] {
+        let base_url = self.base_url.as_deref();
         [
             ("model.spec", self.model.as_deref(), "--model"),
-            ("model.base_url", self.base_url.as_deref(), "--base-url"),
+            ("model.base_url", base_url, "--base-url"),
+            ("model.anthropic_url", base_url, "--base-url"),
             ("harness.agent", self.agent.as_deref(), "--agent"),
         ]
     }

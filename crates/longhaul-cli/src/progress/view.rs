@@ -98,8 +98,8 @@ impl View {
             "model.answered" => self.answered(data),
             "tool.called" => self.called(data),
             "agent.started" => self.one(Glyph::Detail, &format!("{} begins", text(data, "agent"))),
-            "agent.permission" => self.permission(data),
             "tamper.undone" => self.tampered(data),
+            "agent.permission" => self.permission(data),
             "claim.refused" => self.refused(data),
             "feature.passed" => self.passed(data),
             "feature.parked" => {
@@ -125,16 +125,6 @@ impl View {
     fn below(&self, text: &str) -> String {
         let text = self.style.fit_after(INDENT + 2, text);
         format!("      {}", self.style.paint(Ink::Faint, &text))
-    }
-
-    /// What is allowed goes by in silence.
-    fn permission(&self, data: &Value) -> Vec<String> {
-        let asked = format!("{}: {}", text(data, "kind"), text(data, "title"));
-        match text(data, "decision") {
-            "deny" => self.one(Glyph::Notice, &format!("not allowed to the agent: {asked}")),
-            "ask" => self.one(Glyph::Notice, &format!("the agent asks: {asked}")),
-            _ => Vec::new(),
-        }
     }
 
     fn initialized(&self, data: &Value) -> Vec<String> {
@@ -287,6 +277,16 @@ impl View {
         let (path, how) = (text(data, "path"), text(data, "how"));
         let how = if how.is_empty() { String::new() } else { format!(" ({how})") };
         self.one(Glyph::Notice, &format!("{path} was changed{how}: undone, only a verdict changes it"))
+    }
+
+    /// What an external agent asked for and the policy allows goes by in silence.
+    fn permission(&self, data: &Value) -> Vec<String> {
+        if text(data, "decision") == "allowed" {
+            return Vec::new();
+        }
+        let (tool, decision, why) = (text(data, "tool"), text(data, "decision"), text(data, "why"));
+        let glyph = if decision == "approved" { Glyph::Detail } else { Glyph::Notice };
+        self.one(glyph, &format!("{tool} was {decision}: {why}"))
     }
 
     fn refused(&self, data: &Value) -> Vec<String> {

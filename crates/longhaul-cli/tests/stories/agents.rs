@@ -131,7 +131,7 @@ fn a_request_for_permission_waits_for_a_person_and_the_session_starts_again_with
     assert!(last_note(&stage).contains("push yes, was told"), "{}", last_note(&stage));
     let decisions: Vec<Value> =
         stage.log("agent.permission").into_iter().map(|event| event["decision"].clone()).collect();
-    assert_eq!(decisions, ["deny", "ask", "allow"]);
+    assert_eq!(decisions, ["denied", "asked about", "allowed"]);
 }
 
 /// The real Claude Code with `LONGHAUL_TEST_CLAUDE` set to its ACP adapter: a tool of its own, a denied command, a refused
@@ -157,10 +157,10 @@ fn claude_code_works_in_the_sandbox_without_its_key_or_its_service() {
     let asked: Vec<(Value, Value)> = stage
         .log("agent.permission")
         .into_iter()
-        .map(|event| (event["title"].clone(), event["decision"].clone()))
+        .map(|event| (event["why"].clone(), event["decision"].clone()))
         .collect();
-    assert_eq!(asked[0], (json!("git push origin main"), json!("deny")), "{asked:?}");
-    assert!(asked.iter().skip(1).all(|(_, decision)| decision == "allow"), "{asked:?}");
+    assert_eq!(asked[0], (json!("git push origin main"), json!("denied")), "{asked:?}");
+    assert!(asked.iter().skip(1).all(|(_, decision)| decision == "allowed"), "{asked:?}");
     let calls = stage.log("tool.called");
     assert!(calls.iter().any(|call| call["tool"] == "execute" && call["is_error"] == true), "the push: {calls:?}");
     assert!(calls.iter().any(|call| call["tool"] == "edit" && call["is_error"] == false), "its Write: {calls:?}");

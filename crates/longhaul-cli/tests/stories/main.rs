@@ -8,6 +8,7 @@ mod chinese;
 mod faults;
 mod interruption;
 mod isolation;
+mod permission;
 mod processes;
 mod prompts;
 mod proxy;

@@ -53,11 +53,12 @@ impl AgentHost for Desk<'_> {
     async fn permission(&self, asked: &AskedPermission) -> Permission {
         let answer = decide(&self.sitting.harness.settings.policy, self.decisions, asked);
         let decision = match answer {
-            Permission::Allow => "allow",
-            Permission::Deny => "deny",
-            Permission::Ask => "ask",
+            Permission::Allow => "allowed",
+            Permission::Deny => "denied",
+            Permission::Ask => "asked about",
         };
-        let data = json!({"kind": asked.kind, "title": asked.title, "input": asked.input, "decision": decision});
+        let tool = format!("agent__{}", asked.kind);
+        let data = json!({"tool": tool, "decision": decision, "why": asked.title, "input": asked.input});
         self.tell(EventDraft::business("agent.permission", data)).await;
         answer
     }

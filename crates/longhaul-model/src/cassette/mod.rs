@@ -8,10 +8,12 @@ mod conversation;
 mod file;
 mod log;
 mod protocol;
+mod record;
 mod reply;
 mod select;
 mod server;
 
 pub use file::{Cassette, CassetteError, Problem};
 pub use log::{Served, ServedOutcome};
+pub use record::{CassetteRecorder, RecorderError, RecorderSettings};
 pub use server::{CassetteServer, CassetteServerError, CassetteServerSettings};

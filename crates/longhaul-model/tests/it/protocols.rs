@@ -2,8 +2,9 @@
 
 use longhaul_core::ToolSpec;
 use longhaul_model::{
-    AnswerSchema, AnthropicChat, AnthropicSettings, CallLimits, ChatModel, ChatRequest, ChatResponse, ErrorKind,
-    FallbackChat, Finish, Message, ModelError, OpenAiChat, OpenAiResponses, OpenAiSettings, Thinking,
+    AnswerSchema, AnthropicChat, AnthropicSettings, CallLimits, Cassette, CassetteRecorder, CassetteServer,
+    CassetteServerSettings, ChatModel, ChatRequest, ChatResponse, ErrorKind, FallbackChat, Finish, Message, ModelError,
+    OpenAiChat, OpenAiResponses, OpenAiSettings, RecorderSettings, Secret, Thinking,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -264,4 +265,63 @@ fn an_answer_recorded_by_the_first_release_is_read() {
     assert_eq!((read.answered_by.as_str(), read.reasoning.len(), read.usage.written_tokens), ("", 0, 0));
     let message: Message = serde_json::from_str(r#"{"role":"assistant","content":"hi"}"#).unwrap();
     assert_eq!(message, Message::said("hi"));
+}
+
+#[tokio::test]
+async fn what_a_service_answers_is_recorded_and_plays_again() {
+    let service_key = Secret::new("sk-the-real-one");
+    let settings = CassetteServerSettings { api_key: Some(service_key.clone()), ..Default::default() };
+    let real = CassetteServer::start(Cassette::parse(OFFICIAL, "s").unwrap(), settings, &ambient()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for (index, spec) in ["openai", "openai-responses", "anthropic"].into_iter().enumerate() {
+        let file = folder.path().join(format!("{spec}.toml"));
+        let settings = RecorderSettings {
+            port: 0,
+            service: real.base_url(),
+            service_key: Some(service_key.clone()),
+            own_key: Some(Secret::new("sk-own")),
+            file: file.clone(),
+            title: "recorded \"here\"".into(),
+        };
+        let recorder = CassetteRecorder::start(settings).await.unwrap();
+        let client = |base_url: &str, key: &str, place: usize| -> Box<dyn ChatModel> {
+            let key = Some(Secret::new(key));
+            let openai = OpenAiSettings {
+                base_url: base_url.to_owned(),
+                api_key: key.clone(),
+                limits: limits(),
+                ..OpenAiSettings::new("cassette-judge")
+            };
+            let thinking = Thinking::Tokens(1_024);
+            let anthropic = AnthropicSettings { api_key: key, thinking, ..anthropic(base_url, "cassette-judge") };
+            match place {
+                0 => Box::new(OpenAiChat::new(openai, &ambient()).unwrap()),
+                1 => Box::new(OpenAiResponses::new(openai, &ambient()).unwrap()),
+                _ => Box::new(AnthropicChat::new(anthropic, &ambient()).unwrap()),
+            }
+        };
+        let through = client(&recorder.base_url(), "sk-own", index);
+        let heard = think_it_through(&*through, "r").await;
+        ask(&*through, &prompt("who are you\nand why")).await.unwrap();
+        ask(&*through, &prompt("who are you\nand where")).await.unwrap();
+        let stranger = client(&recorder.base_url(), "sk-the-real-one", index);
+        assert_eq!(ask(&*stranger, &prompt("who")).await.unwrap_err().code(), "model_unauthorized");
+        assert_eq!(recorder.recorded(), 5, "{spec}");
+        recorder.stop().await;
+
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(!text.contains("sk-"), "{text}");
+        let again = Cassette::load(&file).unwrap();
+        assert_eq!((again.title(), again.lint()), ("recorded \"here\"", vec![]), "{text}");
+        let again = CassetteServer::start(again, CassetteServerSettings::default(), &ambient()).await.unwrap();
+        let played = think_it_through(&*client(&again.base_url(), "", index), "r").await;
+        for (heard, played) in heard.iter().zip(&played) {
+            assert_eq!((&heard.content, heard.finish), (&played.content, played.finish));
+            let calls = |answer: &ChatResponse| -> Vec<(String, serde_json::Value)> {
+                let calls = answer.tool_calls.iter();
+                calls.map(|call| (call.name.clone(), serde_json::from_str(&call.arguments).unwrap())).collect()
+            };
+            assert_eq!(calls(heard), calls(played));
+        }
+    }
 }

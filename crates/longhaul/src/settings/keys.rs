@@ -27,8 +27,10 @@ pub(crate) enum Kind {
     },
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// `openai:NAME`, `cassette:FILE` or `cassette:demo`.
+    /// `openai:NAME`, `anthropic:NAME`, `openai-responses:NAME`, `cassette:FILE` or `cassette:demo`.
     ModelSpec,
+    /// A list of them.
+    ModelSpecs,
     /// A path (embedded memory) or `http://host:19530` (Milvus).
     MemoryUri,
     /// An index of a Milvus server with its parameters.
@@ -141,7 +143,7 @@ pub(crate) const KEYS: &[Key] = &[
         UserOnly,
         Some("OPENAI_MODEL"),
         None,
-        "The model that works: `openai:NAME` for any OpenAI-compatible service, `cassette:FILE` or `cassette:demo` for recorded replies. `OPENAI_MODEL=NAME` means `openai:NAME`.",
+        "The model that works: `openai:NAME` for any OpenAI-compatible service, `openai-responses:NAME`, `anthropic:NAME`, `cassette:FILE` or `cassette:demo` for recorded replies. `OPENAI_MODEL=NAME` means `openai:NAME`. docs/models.md tells more.",
     ),
     key(
         "model.base_url",
@@ -149,7 +151,7 @@ pub(crate) const KEYS: &[Key] = &[
         UserOnly,
         Some("OPENAI_BASE_URL"),
         Some("https://api.openai.com/v1"),
-        "Where the service is. The path up to, not including, `/chat/completions`.",
+        "Where OpenAI's service or a compatible one is. The path up to, not including, `/chat/completions` or `/responses`.",
     ),
     key(
         "model.api_key",
@@ -175,6 +177,54 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         Some("120"),
         "How long the service may be silent before the call counts as failed and is tried again.",
+    ),
+    key(
+        "model.fallback",
+        Kind::ModelSpecs,
+        UserOnly,
+        None,
+        None,
+        "Models that answer where the first does not (overloaded, no credit, gone), in order. Each answer says which model gave it.",
+    ),
+    key(
+        "model.anthropic_url",
+        Kind::Url,
+        UserOnly,
+        Some("ANTHROPIC_BASE_URL"),
+        Some("https://api.anthropic.com"),
+        "Where Anthropic's service or a compatible one is. `/v1` is added where there is no path.",
+    ),
+    key(
+        "model.anthropic_key",
+        Kind::Secret,
+        UserOnly,
+        Some("ANTHROPIC_API_KEY"),
+        None,
+        "That service's key. Never printed, stored or given to the sandbox.",
+    ),
+    key(
+        "model.thinking",
+        Kind::Choice(&["off", "adaptive", "budget"]),
+        UserOnly,
+        None,
+        Some("off"),
+        "Whether a model of Anthropic's thinks before it answers: as much as it finds right, or up to `thinking_tokens`.",
+    ),
+    key(
+        "model.thinking_tokens",
+        int(1_024, 1_000_000),
+        UserOnly,
+        None,
+        Some("4096"),
+        "The most that it thinks with `thinking = \"budget\"`, on top of the answer's tokens.",
+    ),
+    key(
+        "model.effort",
+        Kind::Choice(&["none", "minimal", "low", "medium", "high", "xhigh", "max"]),
+        UserOnly,
+        None,
+        None,
+        "How much the model is to do for an answer, in a word that its service takes. Default: the service's.",
     ),
     key(
         "embedding.model",

@@ -7,6 +7,7 @@
 mod error;
 mod keys;
 mod manual;
+mod model;
 mod policy;
 mod sources;
 mod value;
@@ -25,6 +26,7 @@ use longhaul_workspace::context::Profiles;
 
 pub use error::{Origin, SettingsError};
 pub use manual::manual;
+pub use model::{ModelSettings, ModelSpec};
 pub use sources::{FILE_NAME, Sources};
 
 use longhaul_store::{StoreError, s3::S3Place};
@@ -68,34 +70,6 @@ pub struct Settings {
     pub origins: BTreeMap<&'static str, Origin>,
     /// Sentences the user should see once: what was ignored, and why.
     pub notices: Vec<String>,
-}
-
-/// The chat model.
-#[derive(Debug, Clone)]
-pub struct ModelSettings {
-    /// Which model; `None` until the user names one.
-    pub spec: Option<ModelSpec>,
-    /// Where its service is, without a slash at the end.
-    pub base_url: String,
-    /// The service's key.
-    pub api_key: Option<Secret>,
-    /// The context window, in tokens.
-    pub window_tokens: u64,
-    /// The most one answer may take, in tokens.
-    pub answer_tokens_max: u32,
-    /// The longest silence of the service, in seconds.
-    pub idle_seconds_max: u64,
-}
-
-/// A model and who serves it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ModelSpec {
-    /// A model of an OpenAI-compatible service, by its name there.
-    OpenAi(String),
-    /// Recorded replies from this file.
-    Cassette(PathBuf),
-    /// The recorded replies of the demonstration.
-    CassetteDemo,
 }
 
 /// The embedding model.
@@ -317,14 +291,7 @@ impl Settings {
                 .or_else(|| sources.xdg("XDG_CACHE_HOME", ".cache"))
                 .ok_or(SettingsError::NoHome)?,
             blobs: values.text("store.blobs"),
-            model: ModelSettings {
-                spec: values.text("model.spec").as_deref().and_then(ModelSpec::parse),
-                base_url: values.text("model.base_url").unwrap_or_default(),
-                api_key: values.secret("model.api_key"),
-                window_tokens: values.number("model.window_tokens"),
-                answer_tokens_max: values.number("model.answer_tokens_max"),
-                idle_seconds_max: values.number("model.idle_seconds_max"),
-            },
+            model: ModelSettings::from_values(values),
             embedding: EmbeddingSettings {
                 model: values.text("embedding.model").unwrap_or_default(),
                 dimension: values.number("embedding.dimension"),
@@ -409,27 +376,6 @@ impl Settings {
             origins: values.set_by_hand(),
             notices,
         })
-    }
-}
-
-impl ModelSpec {
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        match text.split_once(':')? {
-            ("openai", name) => Some(Self::OpenAi(name.to_owned())),
-            ("cassette", "demo") => Some(Self::CassetteDemo),
-            ("cassette", file) => Some(Self::Cassette(PathBuf::from(file))),
-            _ => None,
-        }
-    }
-}
-
-impl std::fmt::Display for ModelSpec {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::OpenAi(name) => write!(f, "openai:{name}"),
-            Self::Cassette(file) => write!(f, "cassette:{}", file.display()),
-            Self::CassetteDemo => write!(f, "cassette:demo"),
-        }
     }
 }
 

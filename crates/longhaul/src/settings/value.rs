@@ -92,6 +92,9 @@ pub(crate) fn check(
         }
         Kind::Choice(words) => text(written).filter(|text| words.contains(&text.as_str())).map(Value::Text),
         Kind::ModelSpec => text(written).and_then(|text| model_spec(&text, base)).map(Value::Text),
+        Kind::ModelSpecs => list(written)
+            .and_then(|specs| specs.iter().map(|spec| model_spec(spec, base)).collect::<Option<Vec<_>>>())
+            .map(Value::Texts),
         Kind::MemoryUri => return memory_uri(key, written, origin),
         Kind::MemoryIndex => {
             text(written).filter(|text| text.parse::<longhaul_milvus::Index>().is_ok()).map(Value::Text)
@@ -130,7 +133,10 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Bool => "true or false".to_owned(),
         Kind::Integer { min, max } => format!("a whole number from {min} to {max}"),
         Kind::Choice(words) => format!("one of {}", words.join(", ")),
-        Kind::ModelSpec => "openai:NAME, cassette:FILE or cassette:demo".to_owned(),
+        Kind::ModelSpec => {
+            "openai:NAME, anthropic:NAME, openai-responses:NAME, cassette:FILE or cassette:demo".to_owned()
+        }
+        Kind::ModelSpecs => "a list of models such as [\"anthropic:NAME\", \"openai:NAME\"]".to_owned(),
         Kind::MemoryUri => "a path or http://host:19530".to_owned(),
         Kind::MemoryIndex => "hnsw(m=16, ef_construction=128, ef=128) or ivf_flat(nlist=1024, nprobe=32)".to_owned(),
         Kind::FolderOrBucket => "a folder or s3://bucket/prefix".to_owned(),
@@ -258,7 +264,7 @@ fn model_spec(text: &str, base: Base<'_>) -> Option<String> {
     let name = name.trim();
     match provider {
         _ if name.is_empty() => None,
-        "openai" => Some(format!("openai:{name}")),
+        "openai" | "openai-responses" | "anthropic" => Some(format!("{provider}:{name}")),
         "cassette" if name == "demo" => Some("cassette:demo".to_owned()),
         "cassette" => Some(format!("cassette:{}", absolute(name, base).display())),
         _ => None,

@@ -39,7 +39,7 @@ use super::{
 use crate::Secret;
 
 /// Largest request.
-const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
+pub(crate) const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// How to serve a cassette.
 #[derive(Debug, Clone, Default)]
