@@ -9,6 +9,7 @@
 #   claude-agent-acp 0.100.0  Claude Code as an agent over ACP, which works for us without its service
 #   anthropic 2.12.0, openai 3.54.0  the official Python clients of two services, which judge the cassette server
 #   schemathesis 4.32.5  sends requests made from the gateway's OpenAPI document, good ones and bad ones
+#   playwright 1.65.2  drives Chromium as people do by hand, for the bench of the verifier
 #
 # Nothing of this is part of the program: it speaks plain Milvus gRPC to any server.
 set -eu
@@ -96,6 +97,13 @@ models() {
     say "anthropic 2.12.0 and openai 3.54.0 are there"
 }
 
+# Without a browser of its own: it drives the one that is there.
+playwright() {
+    environment playwright-1.65.2 "playwright==1.65.2"
+    touch "$peers/playwright-1.65.2/.whole"
+    say "playwright 1.65.2 is there"
+}
+
 mkdir -p "$peers"
 # One installation at a time, whoever asks.
 if [ "${LONGHAUL_PEERS_LOCKED:-}" != 1 ] && command -v flock >/dev/null 2>&1; then
@@ -110,6 +118,7 @@ for which in "$@"; do
         schemathesis) schemathesis ;;
         models) models ;;
         claude) claude ;;
-        *) fail "there is no $which: lite, full, mcp, schemathesis, models or claude" ;;
+        playwright) playwright ;;
+        *) fail "there is no $which: lite, full, mcp, schemathesis, models, claude or playwright" ;;
     esac
 done

@@ -31,6 +31,7 @@ pub(super) fn rows(root: &Path, flags: &[&str]) -> anyhow::Result<Vec<Row>> {
     rows.extend(whole_demo(&demo)?);
     rows.push(resume(&Demo { program: &program, place: &scratch.path().join("killed") })?);
     rows.push(recall(root)?);
+    rows.extend(super::verifier::rows(root, &program)?);
     rows.extend(large);
     super::show(&rows);
     Ok(rows)

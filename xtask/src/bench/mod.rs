@@ -10,6 +10,7 @@ mod large;
 mod machine;
 mod memory;
 mod row;
+mod verifier;
 mod workspace;
 
 use std::{
