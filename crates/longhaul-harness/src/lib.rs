@@ -66,7 +66,7 @@ mod work_tree;
 pub use bisect::{BisectSettings, Culprit};
 pub use environment::{Harness, HarnessSettings, SandboxFactory, SandboxPlace};
 pub use error::HarnessError;
-pub use external::{AgentSettings, ExternalAgent, PermissionRules};
+pub use external::{AgentSettings, ExternalAgent};
 pub use git::{Commit, Git, GitError};
 pub use graph::graph;
 pub use on_demand::{JOBS_MAX, OnDemand, VerifyError, verify_on_demand};

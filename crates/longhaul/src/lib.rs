@@ -14,6 +14,7 @@
 //! # Ok(()) }
 //! ```
 
+mod agents;
 mod connect;
 mod elsewhere;
 mod embedding;

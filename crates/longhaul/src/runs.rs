@@ -7,7 +7,7 @@ use std::{
 
 use longhaul_durable::{Outcome, RunOptions, Status as ExecutionStatus, StopWhen};
 use longhaul_harness::{
-    Harness, HarnessState, Phase, Profile,
+    ExternalAgent, Harness, HarnessState, Phase, Profile,
     features::{self, Feature, pick},
     graph,
     history::{self, SessionEntry, SessionOutcome},
@@ -20,7 +20,7 @@ use longhaul_store::StoreError;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Longhaul, LonghaulError, Until, connect::Connected, folder, settings::ModelSpec, until::Patience};
+use crate::{Longhaul, LonghaulError, Until, agents, connect::Connected, folder, settings::ModelSpec, until::Patience};
 
 /// What `init` is asked.
 #[derive(Debug, Clone)]
@@ -170,7 +170,8 @@ impl Longhaul {
             self.set_remote(&project, remote).await?;
         }
         self.take_over(&project).await?;
-        let harness = self.harness(connected.model.clone(), Some(embedder));
+        let (project, agent) = self.with_agent(project, &connected).await?;
+        let harness = self.harness_with(connected.model.clone(), Some(embedder), agent);
         self.begin_spending(&harness, &project, RunLimits::default()).await?;
         let spending = harness.spending.clone();
         let stop: StopWhen<HarnessState> =
@@ -190,9 +191,11 @@ impl Longhaul {
         let until = limits.until.and_then(Until::moment);
         let budget = RunBudget { tokens_max: limits.tokens, money_max: limits.money, until };
         harness.spending.begin(&project.owner, budget).await?;
-        let model = &harness.model.info().name;
-        if let Some(model) = harness.spending.lacks_price(model) {
-            return Err(LonghaulError::NoPrice { model });
+        let agent = harness.agent.iter().map(|agent| agent.settings.name());
+        for model in std::iter::once(harness.model.info().name.clone()).chain(agent) {
+            if let Some(model) = harness.spending.lacks_price(&model) {
+                return Err(LonghaulError::NoPrice { model });
+            }
         }
         Ok(harness.spending.stops())
     }
@@ -228,6 +231,24 @@ impl Longhaul {
         Ok(project)
     }
 
+    /// The project with the agent that was named last, and how that is worked with. Nothing of an agent is looked for until
+    /// somebody names one.
+    async fn with_agent(
+        &self,
+        mut project: Project,
+        connected: &Connected,
+    ) -> Result<(Project, Option<ExternalAgent>), LonghaulError> {
+        let named = self.settings.harness.agent.spec.clone();
+        if named.is_some() && named != project.agent {
+            project.agent = named;
+            let saved = project.clone();
+            self.store.write::<_, StoreError>(move |tx| saved.save(tx)).await?;
+        }
+        let Some(spec) = project.agent.as_deref().filter(|spec| *spec != "own") else { return Ok((project, None)) };
+        let agent = agents::external(spec, &self.settings, connected.served.clone(), &project.dir)?;
+        Ok((project, Some(agent)))
+    }
+
     /// Goes on with a project until it is done, or a limit is reached. Planning that was interrupted is finished first.
     ///
     /// # Errors
@@ -249,7 +270,8 @@ impl Longhaul {
         self.take_over(&project).await?;
         let planned = self.rows(&project).await?.planned();
         let project = if planned { project } else { self.with_model(project, &spec).await? };
-        let harness = self.harness(connected.model.clone(), Some(embedder));
+        let (project, agent) = self.with_agent(project, &connected).await?;
+        let harness = self.harness_with(connected.model.clone(), Some(embedder), agent);
         let rows = self.rows(&project).await?;
         if let Some(limit) = self.begin_spending(&harness, &project, limits).await? {
             stop_server(connected).await;

@@ -6,6 +6,7 @@
 mod adopting;
 mod another_machine;
 mod bad_input;
+mod agents;
 mod budget;
 mod cassette;
 mod chinese;

@@ -88,10 +88,9 @@ async fn what_is_around_a_page_is_carried_out_several_times_at_once_and_filmed()
     let limits = Limits { film: true, ..Limits::default() };
     let flow = flow(&everything());
     let verifier = Verifier::new(browser.clone());
-    let (first, second) = futures::join!(
-        verifier.verify(&flow, &mut one, &limits),
-        verifier.verify(&flow, &mut other, &Limits::default())
-    );
+    let plain = Limits::default();
+    let (first, second) =
+        futures::join!(verifier.verify(&flow, &mut one, &limits), verifier.verify(&flow, &mut other, &plain));
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!(first.failure(), None);
     assert_eq!(second.failure(), None);
