@@ -79,6 +79,14 @@ pub enum SandboxError {
         /// What is wrong.
         reason: String,
     },
+    /// The fallback cannot give this.
+    #[error(
+        "the sandbox without namespaces cannot give a command {what}; install bubblewrap, or let it work (`longhaul doctor`)"
+    )]
+    NeedsNamespaces {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// A command line above what one process may be given.
     #[error("the command has {bytes} bytes, above the limit of {limit}; write it to a file and run that file")]
     CommandTooLong {

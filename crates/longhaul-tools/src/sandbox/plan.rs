@@ -1,6 +1,8 @@
 //! What the harness and its helper inside the sandbox say to each other: one plan on the command line, one status line
 //! at a time on standard error. Both ends are the same binary, so the words may change with any release.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::settings::{CommandExit, SandboxLimits};
@@ -18,6 +20,26 @@ pub(super) struct Plan {
     pub(super) relays: Vec<Relay>,
     /// The command has standard input, and its standard error is told apart from its output.
     pub(super) is_interactive: bool,
+    /// Without namespaces: what holds the command instead.
+    pub(super) confine: Option<Confine>,
+}
+
+/// The boundary of a command that no namespace holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Confine {
+    pub(super) env: Vec<(String, String)>,
+    pub(super) cwd: PathBuf,
+    /// Paths beneath which it may read and run.
+    pub(super) read: Vec<PathBuf>,
+    /// Paths beneath which it may do everything.
+    pub(super) write: Vec<PathBuf>,
+    /// TCP ports it may connect to.
+    pub(super) connect: Vec<u16>,
+    /// TCP ports it may listen on.
+    pub(super) bind: Vec<u16>,
+    /// Whether the network is the host's.
+    pub(super) open_network: bool,
 }
 
 /// A port inside that leads to a socket in the folder of sockets.
@@ -48,6 +70,7 @@ impl Plan {
             open_files_max: limits.open_files_max,
             relays: Vec::new(),
             is_interactive: false,
+            confine: None,
         }
     }
 

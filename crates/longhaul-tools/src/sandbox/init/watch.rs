@@ -4,7 +4,7 @@ use std::{fs, os::fd::OwnedFd, process, thread};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::report;
+use super::{report, tree};
 use crate::sandbox::{CommandExit, plan::Status};
 
 /// Between two looks at the memory of all processes, in nanoseconds.
@@ -14,15 +14,15 @@ pub(super) struct Watch;
 
 impl Watch {
     /// Watches from a thread of its own until the process ends.
-    pub(super) fn start(output: OwnedFd, memory_bytes_max: u64) -> Result<(), String> {
+    pub(super) fn start(output: OwnedFd, memory_bytes_max: u64, is_confined: bool) -> Result<(), String> {
         let body = move || {
             loop {
                 if nobody_reads(&output) {
-                    process::exit(1);
+                    end(is_confined);
                 }
-                if memory_bytes() > memory_bytes_max {
+                if memory_bytes(is_confined) > memory_bytes_max {
                     report(&Status::Ended(CommandExit::OutOfMemory));
-                    process::exit(1);
+                    end(is_confined);
                 }
             }
         };
@@ -42,18 +42,42 @@ fn nobody_reads(output: &OwnedFd) -> bool {
         && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
 }
 
+/// Ends the sandbox: as process 1 by ending, otherwise process by process.
+fn end(is_confined: bool) -> ! {
+    if is_confined {
+        tree::end_all();
+    }
+    process::exit(1)
+}
+
 /// Private and shared anonymous memory of every process inside. Pages shared after a fork count for each.
-fn memory_bytes() -> u64 {
-    let Ok(processes) = fs::read_dir("/proc") else { return 0 };
-    processes
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            entry.file_name().to_str()?.parse::<u32>().ok()?;
-            let status = fs::read_to_string(entry.path().join("status")).ok()?;
-            Some(kib(&status, "RssAnon:") + kib(&status, "RssShmem:"))
-        })
-        .sum::<u64>()
-        .saturating_mul(1024)
+fn memory_bytes(is_confined: bool) -> u64 {
+    let pids: Vec<u32> = if is_confined {
+        tree::descendants().into_iter().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).collect()
+    } else {
+        all_pids()
+    };
+    let each = pids.into_iter().filter_map(|pid| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        Some(kib(&status, "RssAnon:") + kib(&status, "RssShmem:"))
+    });
+    each.sum::<u64>().saturating_mul(1024)
+}
+
+fn all_pids() -> Vec<u32> {
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Processes and threads that the user of this one has on the whole machine.
+pub(super) fn threads_of_user() -> u64 {
+    let own = rustix::process::geteuid().as_raw().to_string();
+    let each = all_pids().into_iter().filter_map(|pid| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?;
+        (uid == own).then(|| kib(&status, "Threads:"))
+    });
+    each.sum()
 }
 
 fn kib(status: &str, field: &str) -> u64 {
