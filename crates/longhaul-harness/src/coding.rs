@@ -139,7 +139,7 @@ pub(crate) async fn opening(s: &Sitting<'_>, prompt: String, tools: Vec<ToolSpec
     // A session can do its work without it.
     let known = known.inspect_err(|error| tracing::warn!(%error, "user memory is left out of the prompt"));
     let user_memory = known.map(|rendered| rendered.text).unwrap_or_default();
-    let instructions = prompts::SYSTEM.to_owned();
+    let instructions = format!("{}{}", prompts::SYSTEM, s.skills.listed());
     Layout { instructions, user_memory, message: prompt, tools, ..Layout::default() }.opening()
 }
 

@@ -6,6 +6,7 @@
 mod edit;
 mod list;
 mod read;
+mod reader;
 mod root;
 mod search;
 
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 use crate::{Tool, ToolOutput};
 
+pub(crate) use reader::{FolderReader, ReadError};
 use root::ProjectRoot;
 
 /// Largest file which the tools read, edit or write, in bytes.

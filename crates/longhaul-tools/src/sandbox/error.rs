@@ -151,6 +151,7 @@ impl std::fmt::Display for CommandExit {
             Self::Code(code) => write!(f, "exit {code}"),
             Self::Signal(signal) => write!(f, "killed by signal {signal}"),
             Self::TimedOut => f.write_str("killed: out of time"),
+            Self::DiskFull => f.write_str("killed: out of disk"),
             Self::OutOfMemory => f.write_str("killed: out of memory"),
         }
     }

@@ -16,6 +16,7 @@ pub(super) struct Plan {
     pub(super) processes_max: u64,
     pub(super) file_bytes_max: u64,
     pub(super) open_files_max: u64,
+    pub(super) disk_bytes_max: u64,
     /// Ports of its loopback that lead to sockets of the harness.
     pub(super) relays: Vec<Relay>,
     /// The command has standard input, and its standard error is told apart from its output.
@@ -68,6 +69,7 @@ impl Plan {
             processes_max: limits.processes_max,
             file_bytes_max: limits.file_bytes_max,
             open_files_max: limits.open_files_max,
+            disk_bytes_max: limits.disk_bytes_max,
             relays: Vec::new(),
             is_interactive: false,
             confine: None,
@@ -114,6 +116,7 @@ impl Status {
             Self::Ended(CommandExit::Code(code)) => format!("exit {code}"),
             Self::Ended(CommandExit::Signal(signal)) => format!("signal {signal}"),
             Self::Ended(CommandExit::OutOfMemory) => "memory".to_owned(),
+            Self::Ended(CommandExit::DiskFull) => "disk".to_owned(),
             Self::Ended(CommandExit::TimedOut) => "timeout".to_owned(),
             Self::Failed(why) => format!("failed {}", why.replace('\n', " ")),
         };
@@ -130,6 +133,7 @@ impl Status {
             "exit" => rest.parse().ok().map(|code| Self::Ended(CommandExit::Code(code))),
             "signal" => rest.parse().ok().map(|signal| Self::Ended(CommandExit::Signal(signal))),
             "memory" => Some(Self::Ended(CommandExit::OutOfMemory)),
+            "disk" => Some(Self::Ended(CommandExit::DiskFull)),
             "timeout" => Some(Self::Ended(CommandExit::TimedOut)),
             "failed" => Some(Self::Failed(rest.to_owned())),
             _ => None,
@@ -149,6 +153,7 @@ mod tests {
             Status::Ended(CommandExit::Code(3)),
             Status::Ended(CommandExit::Signal(9)),
             Status::Ended(CommandExit::OutOfMemory),
+            Status::Ended(CommandExit::DiskFull),
             Status::Ended(CommandExit::TimedOut),
             Status::Failed("no port".to_owned()),
         ] {

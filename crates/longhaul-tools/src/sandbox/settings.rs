@@ -72,6 +72,9 @@ pub struct SandboxLimits {
     pub file_bytes_max: u64,
     /// Open files of one process.
     pub open_files_max: u64,
+    /// By how much a command may lessen what is free on the project's disk, in bytes. Looked at ten times a second; what
+    /// others write meanwhile counts, too.
+    pub disk_bytes_max: u64,
     /// Size of each of the private `/tmp`, `/dev/shm` and home folder, in bytes. They live in memory.
     pub scratch_bytes_max: u64,
 }
@@ -84,6 +87,7 @@ impl Default for SandboxLimits {
             processes_max: 512,
             file_bytes_max: 1024 * MIB,
             open_files_max: 4096,
+            disk_bytes_max: 16 * 1024 * MIB,
             scratch_bytes_max: 512 * MIB,
         }
     }
@@ -219,6 +223,8 @@ pub enum CommandExit {
     TimedOut,
     /// Killed above [`SandboxLimits::memory_bytes_max`].
     OutOfMemory,
+    /// Killed above [`SandboxLimits::disk_bytes_max`], or because next to nothing was left.
+    DiskFull,
 }
 
 /// What a command did.

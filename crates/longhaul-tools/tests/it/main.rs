@@ -4,6 +4,7 @@
 
 mod app;
 mod boundary;
+mod escape;
 mod files;
 mod fixture;
 mod lifetime;
@@ -12,3 +13,4 @@ mod mcp;
 mod network;
 mod program;
 mod registry;
+mod skills;

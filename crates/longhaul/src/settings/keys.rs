@@ -41,6 +41,8 @@ pub(crate) enum Kind {
     Hosts,
     /// Patterns of tool calls.
     ToolPatterns,
+    /// Servers of tools by name, each a table.
+    McpServers,
     /// Profiles of context packs by name, each a table.
     ContextProfiles,
 }
@@ -483,6 +485,14 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         Some("ask"),
         "What becomes of an allowed call that reaches outside, once the conversation has read text from outside.",
+    ),
+    key(
+        "mcp.servers",
+        Kind::McpServers,
+        UserOnly,
+        None,
+        None,
+        "MCP servers whose tools the agent may call, as `mcp__NAME__TOOL`: `[mcp.servers.NAME]` with `command`, `args` and `allow`, the hosts it may reach. They run in the sandbox.",
     ),
     key(
         "network.host",

@@ -27,7 +27,7 @@ pub use manual::manual;
 pub use sources::{FILE_NAME, Sources};
 
 use longhaul_store::{StoreError, s3::S3Place};
-use longhaul_tools::{policy::Policy, sandbox::HostRule};
+use longhaul_tools::{mcp::McpServerSpec, policy::Policy, sandbox::HostRule};
 
 use keys::{KEYS, Kind};
 use value::{Base, Value, Written};
@@ -57,6 +57,10 @@ pub struct Settings {
     pub harness: HarnessSettings,
     /// Which tool calls are carried out.
     pub policy: Policy,
+    /// Servers of tools.
+    pub mcp: Vec<McpServerSpec>,
+    /// Folders with the user's skills; they need not exist. Absolute.
+    pub skills: Vec<PathBuf>,
     /// The agent network (kept for a later release).
     pub network: NetworkSettings,
     /// The Studio (kept for a later release).
@@ -357,6 +361,8 @@ impl Settings {
                 boot_seconds_max: values.number("harness.boot_seconds_max"),
             },
             policy: policy::policy(&values),
+            mcp: values.servers("mcp.servers"),
+            skills: policy::skill_folders(sources),
             network: NetworkSettings {
                 host: values.text("network.host").unwrap_or_default(),
                 port: values.number("network.port"),
@@ -477,6 +483,10 @@ impl Values {
 
     fn texts(&self, name: &str) -> Vec<String> {
         if let Some(Value::Texts(texts)) = self.get(name) { texts.clone() } else { Vec::new() }
+    }
+
+    fn servers(&self, name: &str) -> Vec<McpServerSpec> {
+        if let Some(Value::Servers(servers)) = self.get(name) { servers.clone() } else { Vec::new() }
     }
 
     fn flag(&self, name: &str) -> bool {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use longhaul_model::Secret;
-use longhaul_tools::policy::Policy;
+use longhaul_tools::{mcp::McpServerSpec, policy::Policy};
 use longhaul_workspace::context::Profiles;
 
 use super::{
@@ -24,6 +24,8 @@ pub(crate) enum Written {
     Texts(Vec<String>),
     /// Tables by name, each of names with values as they would be written in text.
     Tables(Tables),
+    /// A table for a key that takes one as it is.
+    Json(serde_json::Value),
     /// Something no key takes: a float, a date, another table.
     Other(&'static str),
 }
@@ -42,6 +44,7 @@ pub(crate) enum Value {
     Integer(u64),
     Profiles(Profiles),
     Texts(Vec<String>),
+    Servers(Vec<McpServerSpec>),
 }
 
 /// What paths are relative to.
@@ -66,7 +69,7 @@ pub(crate) fn check(
         (_, Written::Integer(number)) => Some(number.to_string()),
         (_, Written::Bool(flag)) => Some(flag.to_string()),
         (_, Written::Texts(texts)) => Some(texts.join(", ")),
-        (_, Written::Tables(_)) => Some("a table".to_owned()),
+        (_, Written::Tables(_) | Written::Json(_)) => Some("a table".to_owned()),
         (_, Written::Other(what)) => Some((*what).to_owned()),
     };
     let value = match key.kind {
@@ -99,6 +102,7 @@ pub(crate) fn check(
             return context_profiles(tables, base, origin).map(Value::Profiles);
         }
         Kind::Hosts => list(written).filter(|texts| policy::hosts(texts).is_ok()).map(Value::Texts),
+        Kind::McpServers => policy::servers(&written).map(Value::Servers),
         Kind::ToolPatterns => list(written).filter(|texts| Policy::new(texts, &[], &[]).is_ok()).map(Value::Texts),
         Kind::DaysByKind => text(written).filter(|text| days_by_kind(text).is_some()).map(Value::Text),
     };
@@ -127,6 +131,9 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::FolderOrBucket => "a folder or s3://bucket/prefix".to_owned(),
         Kind::ContextProfiles => "tables `[context.profiles.NAME]` in longhaul.toml: docs/workspace.md".to_owned(),
         Kind::Hosts => "a list of hosts such as example.org, example.org:8443, *.example.org".to_owned(),
+        Kind::McpServers => {
+            "tables `[mcp.servers.NAME]` with `command`, `args` and `allow` in longhaul.toml: docs/skills.md".to_owned()
+        }
         Kind::ToolPatterns => "a list of TOOL or TOOL(ARGUMENT=TEXT)".to_owned(),
         Kind::DaysByKind => {
             let kinds: Vec<&str> = longhaul_memory::Kind::ALL.iter().map(|kind| kind.as_str()).collect();
@@ -143,6 +150,7 @@ fn text(written: Written) -> Option<String> {
         | Written::Bool(_)
         | Written::Texts(_)
         | Written::Tables(_)
+        | Written::Json(_)
         | Written::Other(_) => None,
     }
 }
@@ -155,7 +163,7 @@ fn boolean(written: &Written) -> Option<bool> {
             "false" | "0" => Some(false),
             _ => None,
         },
-        Written::Integer(_) | Written::Texts(_) | Written::Tables(_) | Written::Other(_) => None,
+        Written::Integer(_) | Written::Texts(_) | Written::Tables(_) | Written::Json(_) | Written::Other(_) => None,
     }
 }
 
@@ -163,7 +171,7 @@ fn integer(written: &Written) -> Option<u64> {
     match written {
         Written::Integer(number) => u64::try_from(*number).ok(),
         Written::Text(text) => text.trim().replace('_', "").parse().ok(),
-        Written::Bool(_) | Written::Texts(_) | Written::Tables(_) | Written::Other(_) => None,
+        Written::Bool(_) | Written::Texts(_) | Written::Tables(_) | Written::Json(_) | Written::Other(_) => None,
     }
 }
 
@@ -172,7 +180,7 @@ fn texts(written: Written) -> Option<Vec<String>> {
     match written {
         Written::Texts(texts) => Some(texts),
         Written::Text(text) => Some(text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect()),
-        Written::Integer(_) | Written::Bool(_) | Written::Tables(_) | Written::Other(_) => None,
+        Written::Integer(_) | Written::Bool(_) | Written::Tables(_) | Written::Json(_) | Written::Other(_) => None,
     }
 }
 

@@ -73,7 +73,7 @@ fn run(plan: Plan, argv: Vec<OsString>) -> Result<CommandExit, String> {
     }
     harden(&plan)?;
     let output = || io::stdout().as_fd().try_clone_to_owned().map_err(|error| format!("no output: {error}"));
-    Watch::start(output()?, plan.memory_bytes_max, is_confined)?;
+    Watch::start(output()?, &plan)?;
     let app_socket = match plan.mode {
         Mode::App { .. } => {
             let input = io::stdin().as_fd().try_clone_to_owned().map_err(|error| format!("no socket: {error}"))?;

@@ -1,20 +1,35 @@
 //! Ends the sandbox when the harness has gone, and when its processes together use too much memory.
 
-use std::{fs, os::fd::OwnedFd, process, thread};
+use std::{
+    fs,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    process, thread,
+};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::{report, tree};
-use crate::sandbox::{CommandExit, plan::Status};
+use crate::sandbox::{
+    CommandExit,
+    plan::{Plan, Status},
+};
 
 /// Between two looks at the memory of all processes, in nanoseconds.
 const LOOK_EVERY_NS: i64 = 100_000_000;
+
+/// Left on the disk for the harness to go on with, in bytes.
+const FREE_BYTES_MIN: u64 = 128 * 1024 * 1024;
+/// A command that took less is not what filled it, in bytes.
+const TAKEN_BYTES_MIN: u64 = 16 * 1024 * 1024;
 
 pub(super) struct Watch;
 
 impl Watch {
     /// Watches from a thread of its own until the process ends.
-    pub(super) fn start(output: OwnedFd, memory_bytes_max: u64, is_confined: bool) -> Result<(), String> {
+    pub(super) fn start(output: OwnedFd, plan: &Plan) -> Result<(), String> {
+        let (memory_bytes_max, is_confined) = (plan.memory_bytes_max, plan.confine.is_some());
+        let disk = Disk::of(plan);
         let body = move || {
             loop {
                 if nobody_reads(&output) {
@@ -22,6 +37,10 @@ impl Watch {
                 }
                 if memory_bytes(is_confined) > memory_bytes_max {
                     report(&Status::Ended(CommandExit::OutOfMemory));
+                    end(is_confined);
+                }
+                if disk.is_full() {
+                    report(&Status::Ended(CommandExit::DiskFull));
                     end(is_confined);
                 }
             }
@@ -40,6 +59,32 @@ fn nobody_reads(output: &OwnedFd) -> bool {
     let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY_NS };
     matches!(rustix::event::poll(&mut fds, Some(&timeout)), Ok(1..))
         && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
+}
+
+/// The disk of the project, as it was when the command began.
+struct Disk {
+    folder: PathBuf,
+    free: u64,
+    taken_bytes_max: u64,
+}
+
+impl Disk {
+    fn of(plan: &Plan) -> Self {
+        // With namespaces the helper starts in the project.
+        let folder = plan.confine.as_ref().map_or_else(|| PathBuf::from("."), |confine| confine.cwd.clone());
+        Self { free: free_bytes(&folder).unwrap_or(0), folder, taken_bytes_max: plan.disk_bytes_max }
+    }
+
+    fn is_full(&self) -> bool {
+        let Some(free) = free_bytes(&self.folder) else { return false };
+        let taken = self.free.saturating_sub(free);
+        taken > self.taken_bytes_max || (free < FREE_BYTES_MIN && taken > TAKEN_BYTES_MIN)
+    }
+}
+
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(folder).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// Ends the sandbox: as process 1 by ending, otherwise process by process.
