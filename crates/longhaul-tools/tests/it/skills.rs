@@ -67,13 +67,15 @@ fn a_skill_is_judged_by_the_rules_of_the_format() {
     assert_eq!(skills::check(&folder.path().join("quoted")).unwrap().description, "It's quoted: and has a colon");
 }
 
-/// The reference validator, PyPI `skills-ref`, says the same of every case. It is put where `scripts/peers.sh` keeps peers.
+/// The reference validator, PyPI `skills-ref`, says the same of every case. `scripts/peers.sh` installs it once.
 #[test]
 fn the_reference_validator_agrees() {
     let home = std::env::var_os("XDG_CACHE_HOME").map(std::path::PathBuf::from);
     let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache"))).unwrap();
-    let python = home.join("longhaul/peers/skills/bin/python");
-    assert!(python.exists(), "the reference validator is not installed: run scripts/peers.sh");
+    let python = home.join("longhaul/peers/skills-ref-0.1.1/bin/python");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/peers.sh");
+    let installed = Command::new("sh").arg(script).arg("skills").output().unwrap();
+    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
     let folder = tempfile::tempdir().unwrap();
     let cases = all_cases(folder.path());
     let program = "import sys\nfrom pathlib import Path\nfrom skills_ref.validator import validate\n\
