@@ -1,12 +1,14 @@
 #!/bin/sh
 # Installs what the tests talk to, below the user's cache folder. Safe to run again: what is there stays. Without
-# arguments both Milvus servers; `peers.sh lite`, `peers.sh full`, `peers.sh mcp` or
-# `peers.sh schemathesis` only one of them.
+# arguments both Milvus servers; `peers.sh lite`, `peers.sh full`, `peers.sh mcp`,
+# `peers.sh schemathesis` or `peers.sh models` only one of them.
 #
 #   milvus-lite 3.2.2  the small server in Python, which starts within two seconds
 #   milvus 2.3.5       the full standalone server, with its own libraries
 #   mcp 2.3.0          the official Python client of the Model Context Protocol, which `longhaul mcp` is tested with
+#   anthropic 2.12.0, openai 3.54.0  the official Python clients of two services, which judge the cassette server
 #   schemathesis 4.32.5  sends requests made from the gateway's OpenAPI document, good ones and bad ones
+#   skills-ref 0.1.1   the reference validator of Agent Skills
 #
 # Nothing of this is part of the program: it speaks plain Milvus gRPC to any server.
 set -eu
@@ -71,6 +73,18 @@ schemathesis() {
     say "schemathesis 4.32.5 is there"
 }
 
+models() {
+    environment models-2.12.0-3.54.0 "anthropic==2.12.0" "openai==3.54.0"
+    touch "$peers/models-2.12.0-3.54.0/.whole"
+    say "anthropic 2.12.0 and openai 3.54.0 are there"
+}
+
+skills() {
+    environment skills-ref-0.1.1 "skills-ref==0.1.1"
+    touch "$peers/skills-ref-0.1.1/.whole"
+    say "skills-ref 0.1.1 is there"
+}
+
 mkdir -p "$peers"
 # One installation at a time, whoever asks.
 if [ "${LONGHAUL_PEERS_LOCKED:-}" != 1 ] && command -v flock >/dev/null 2>&1; then
@@ -83,6 +97,8 @@ for which in "$@"; do
         full) full ;;
         mcp) mcp ;;
         schemathesis) schemathesis ;;
-        *) fail "there is no $which: lite, full, mcp or schemathesis" ;;
+        skills) skills ;;
+        models) models ;;
+        *) fail "there is no $which: lite, full, mcp, schemathesis, models or skills" ;;
     esac
 done

@@ -26,6 +26,11 @@ const SCHEMATHESIS: &str = "scripts/peers.sh schemathesis && \
     LONGHAUL_TEST_SCHEMATHESIS=\"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/schemathesis-4.32.5/bin/schemathesis\" \
     exec \"$1\" --exact description::schemathesis_finds_nothing --nocapture";
 
+/// Installs the official Python clients of model services where they are missing, and lets them judge the cassette server.
+const MODEL_SDKS: &str = "scripts/peers.sh models && \
+    LONGHAUL_TEST_MODEL_SDKS=\"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/models-2.12.0-3.54.0/bin/python\" \
+    exec \"$1\" --exact official::the_official_clients_find_nothing_wrong --nocapture";
+
 /// Something that was run, and how it ended.
 #[derive(Debug)]
 struct Part {
@@ -75,6 +80,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
         root,
     )?);
     parts.extend(schemathesis(root, &binaries)?);
+    parts.extend(model_sdks(root, &binaries)?);
     // By name: the build may have put a new file in the place of the one that is running.
     let xtask = longhaul.with_file_name("xtask");
     parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);
@@ -121,6 +127,16 @@ fn schemathesis(root: &Path, binaries: &[Binary]) -> anyhow::Result<Option<Part>
     let program = binary.program.display().to_string();
     let args = ["-c", SCHEMATHESIS, "sh", &program];
     suite("the gateway's OpenAPI document, by schemathesis", Path::new("sh"), &args, root).map(Some)
+}
+
+/// The cassette server, judged by the clients that its protocols' owners publish.
+fn model_sdks(root: &Path, binaries: &[Binary]) -> anyhow::Result<Option<Part>> {
+    let Some(binary) = binaries.iter().find(|binary| binary.name == "longhaul-model, tests/it") else {
+        return Ok(None);
+    };
+    let program = binary.program.display().to_string();
+    let args = ["-c", MODEL_SDKS, "sh", &program];
+    suite("the cassette server, by the official Python clients", Path::new("sh"), &args, root).map(Some)
 }
 
 /// The suites of `make test-peers`: what takes minutes, against every Milvus server that can be installed.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use longhaul_core::ToolCall;
-use longhaul_durable::{NodeContext, NodeError};
+use longhaul_durable::{NodeContext, NodeError, StepError};
 
 /// What follows a tool's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,4 +33,19 @@ pub trait ToolHost: Send + Sync {
     /// # Errors
     /// What ends the execution here: cancellation, a store that cannot be written.
     async fn call(&self, ctx: &NodeContext, call: &ToolCall) -> Result<ToolTurn, NodeError>;
+
+    /// What the work's folder is now, in any words that differ when it does; none where nobody knows. Asked after each
+    /// call, and the same on replay.
+    fn folder(&self) -> Option<String> {
+        None
+    }
+
+    /// What the model should be told before it is asked next, each as a message of its own: a person's intervention, for
+    /// instance. Asked within the step that records the answer, whose recording then has it.
+    ///
+    /// # Errors
+    /// When it cannot be found out.
+    async fn news(&self) -> Result<Vec<String>, StepError> {
+        Ok(Vec::new())
+    }
 }

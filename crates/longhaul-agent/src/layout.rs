@@ -45,7 +45,13 @@ impl Layout {
         let mut messages = messages(&self.history);
         messages.push(Message::User { content: self.message.clone() });
         let limit = self.metadata.as_ref().map_or(answer_tokens_max, |known| known.answer_tokens(answer_tokens_max));
-        ChatRequest { system: self.system(), messages, tools: self.tools.clone(), answer_tokens_max: limit }
+        ChatRequest {
+            system: self.system(),
+            messages,
+            tools: self.tools.clone(),
+            answer_tokens_max: limit,
+            answer_schema: None,
+        }
     }
 
     /// How a conversation of [`crate::converse`] begins: its tools and its loop are the same, and what is known goes in
@@ -124,7 +130,7 @@ fn messages(view: &WindowView) -> Vec<Message> {
             }
             Role::Assistant => {
                 let (content, tool_calls) = (spoken(message, &view.attached), message.tool_calls.clone());
-                out.push(Message::Assistant { content, tool_calls });
+                out.push(Message::Assistant { content, tool_calls, reasoning: Vec::new() });
                 for call in &message.tool_calls {
                     let content = match results.get(&(at, call.id.as_str())) {
                         Some(found) => spoken(&view.messages[*found], &view.attached),

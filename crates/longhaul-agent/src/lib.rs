@@ -2,6 +2,7 @@
 //!
 //! [`Dialogue`] decides (plain data in, next step out) and [`converse`] does: every answer of the model is a recorded
 //! step of the execution it runs in, so a killed conversation resumes without asking again for what was answered.
+//! Before a request old results are put aside as records when the window fills, and a [`Purse`] reserves what it may cost.
 //! What a tool does, and how that is recorded, belongs to the [`ToolHost`]. A [`Talk`] is a conversation with a user: it
 //! lays a request out ([`Layout`]) from instructions, user memory, history and the message, in either of two styles of
 //! memory. [`ModelProposer`] asks a model what of a conversation is worth remembering, [`ModelSummariser`] shortens one. This crate knows no features, no browser
@@ -22,20 +23,25 @@ mod dialogue;
 mod host;
 mod layout;
 mod proposer;
+mod purse;
 mod sitting;
 mod summariser;
 mod talk;
 mod turn;
+mod watch;
+mod window;
 
-pub use converse::{Conversed, converse};
+pub use converse::{Conversed, Means, converse, converse_with};
 pub use dialogue::{Dialogue, Ending, Limits, Next, Opening};
 pub use host::{After, ToolHost, ToolTurn};
 pub use layout::Layout;
 pub use proposer::ModelProposer;
+pub use purse::{Purse, Reservation, Reserved, Unlimited, Unused, Wanted};
 pub use sitting::{Device, SessionMetadata};
 pub use summariser::ModelSummariser;
 pub use talk::{MemoryStyle, Talk};
 pub use turn::{TalkTools, TurnError};
+pub use watch::Patience;
 
 /// The guide's pages, so that what they show is compiled.
 #[cfg(doctest)]

@@ -88,6 +88,7 @@ impl Proposer for ModelProposer {
                 messages: messages.clone(),
                 tools: Vec::new(),
                 answer_tokens_max: ANSWER_TOKENS_MAX,
+                answer_schema: None,
             };
             let response =
                 self.model.chat(&request, &mut |_| {}).await.map_err(|error| self.failed(error.to_string()))?;
@@ -95,7 +96,7 @@ impl Proposer for ModelProposer {
                 Ok(suggestions) => return Ok(suggestions),
                 Err(wrong) => problem = wrong,
             }
-            messages.push(Message::Assistant { content: response.content, tool_calls: Vec::new() });
+            messages.push(Message::said(response.content));
             let content = format!("That cannot be read: {problem}. Answer with the JSON object alone.");
             messages.push(Message::User { content });
         }

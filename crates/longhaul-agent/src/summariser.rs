@@ -45,6 +45,7 @@ impl Summarise for ModelSummariser {
             messages: vec![Message::User { content: question(before, messages, tokens_max) }],
             tools: Vec::new(),
             answer_tokens_max: u32::try_from(tokens_max).unwrap_or(u32::MAX),
+            answer_schema: None,
         };
         let answered = self.model.chat(&request, &mut |_| {}).await;
         answered.map(|response| response.content).map_err(|error| SummariseError { problem: error.to_string() })

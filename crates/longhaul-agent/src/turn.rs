@@ -77,8 +77,7 @@ impl Talk {
             if response.tool_calls.is_empty() {
                 return Ok(answered);
             }
-            let (content, tool_calls) = (response.content, response.tool_calls.clone());
-            request.messages.push(longhaul_model::Message::Assistant { content, tool_calls });
+            request.messages.push(response.message());
             for call in response.tool_calls {
                 let content = cut(self.answer(&call, &said, own).await?);
                 self.session.append(NewMessage::answering(&call.id, content.clone())).await?;

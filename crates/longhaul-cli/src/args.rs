@@ -71,7 +71,7 @@ Exit codes:
   0    done
   1    failed
   2    wrong usage: a flag, a setting or a folder makes no sense
-  3    not finished: stopped by a limit, or features are parked
+  3    not finished: stopped by a limit, features are parked or do not pass
   4    this machine lacks something; `longhaul doctor` says what
   130  interrupted (Ctrl-C or SIGTERM); nothing is lost, run again";
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     features::{self, Feature},
+    folder::LeftOut,
     host::{Host, locked_plan, missing, tamper_event, text_argument, told},
     plan::{PlanError, parse_batch},
     sitting::{Sitting, lock},
@@ -47,14 +48,73 @@ pub(crate) struct Accepted {
     pub(crate) verdict: Option<RecordedVerdict>,
 }
 
+/// A file without which the commit would not be what was verified, as a check that failed.
+fn too_large(file: &LeftOut) -> (String, String) {
+    let (path, mib) = (file.path.display(), file.bytes / (1024 * 1024));
+    let reason = format!(
+        "{path} has {mib} MiB and is too large to be committed; make it smaller, let init.sh make it, or name it in \
+         .gitignore"
+    );
+    ("every file can be committed".to_owned(), reason)
+}
+
 /// The project's own checks, run at a claim.
 #[derive(Debug, Serialize, Deserialize)]
-struct Quality {
+pub(crate) struct Quality {
     /// The command that failed and the end of its output.
-    failed: Option<(String, String)>,
-    tree: TreeId,
+    pub(crate) failed: Option<(String, String)>,
+    pub(crate) tree: TreeId,
     undone: Vec<(String, String)>,
     elapsed_ms: u64,
+}
+
+impl Quality {
+    pub(crate) fn events(&self) -> Vec<EventDraft> {
+        let command = self.failed.as_ref().map(|(command, _)| command);
+        let data = json!({"passed": self.failed.is_none(), "command": command, "ms": self.elapsed_ms});
+        let mut events = vec![EventDraft::business("project.checked", data)];
+        events.extend(self.undone.iter().map(|(path, how)| tamper_event(path, how)));
+        events
+    }
+}
+
+/// Runs build, lint and test, where the project has them. The first that fails ends it.
+pub(crate) async fn quality_now(s: &Sitting<'_>) -> Result<Quality, StepError> {
+    let brief = s.project().brief;
+    let commands: Vec<String> = [brief.build, brief.lint, brief.test].into_iter().flatten().collect();
+    s.settle().await?;
+    let started = tokio::time::Instant::now();
+    let mut failed = s.not_committed().await.first().map(too_large);
+    for command in commands.into_iter().filter(|_| failed.is_none()).collect::<Vec<_>>() {
+        let line = SandboxCommand::shell(&command)
+            .timeout(s.harness.settings.quality_timeout)
+            .output_bytes_max(OUTPUT_SHOWN_BYTES);
+        let done = s.sandbox.run(line, None).await.map_err(StepError::from)?;
+        if !done.success() {
+            failed = Some((command, format!("{}\n{}", done.exit, done.output)));
+            break;
+        }
+    }
+    let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let mut undone = s.take_untold();
+    undone.extend(s.restore_guarded()?);
+    let undone = undone.into_iter().map(|u| (u.path, u.how)).collect();
+    Ok(Quality { failed, tree: s.snapshot().await?, undone, elapsed_ms })
+}
+
+/// A refused claim as an event, and its place in words.
+pub(crate) fn refused_event(
+    feature: &Feature,
+    attempt: u32,
+    (step, sentence, reason): (usize, &str, &str),
+    verified_ms: u64,
+) -> (EventDraft, String) {
+    let data = json!({
+        "feature": feature.id(), "attempt": attempt, "step": step, "sentence": sentence,
+        "reason": reason.chars().take(2_000).collect::<String>(), "ms": verified_ms,
+    });
+    let place = if step == 0 { String::new() } else { format!("step {step} \"{sentence}\": ") };
+    (EventDraft::business("claim.refused", data), place)
 }
 
 impl Host<'_> {
@@ -76,40 +136,10 @@ impl Host<'_> {
         Ok(ToolTurn { text, after: After::Done })
     }
 
-    /// Runs build, lint and test, where the project has them. The first that fails ends it.
+    /// Runs the project's own checks as a step; gives the command that failed, with its output.
     async fn quality(&self) -> Result<Option<(String, String)>, NodeError> {
         let s = self.sitting;
-        let brief = s.project().brief;
-        let commands: Vec<String> = [brief.build, brief.lint, brief.test].into_iter().flatten().collect();
-        let work = async {
-            s.settle().await?;
-            let started = tokio::time::Instant::now();
-            let mut failed = None;
-            for command in commands {
-                let line = SandboxCommand::shell(&command)
-                    .timeout(s.harness.settings.quality_timeout)
-                    .output_bytes_max(OUTPUT_SHOWN_BYTES);
-                let done = s.sandbox.run(line, None).await.map_err(StepError::from)?;
-                if !done.success() {
-                    failed = Some((command, format!("{}\n{}", done.exit, done.output)));
-                    break;
-                }
-            }
-            let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let mut undone = s.take_untold();
-            undone.extend(s.restore_guarded()?);
-            let undone = undone.into_iter().map(|u| (u.path, u.how)).collect();
-            Ok(Quality { failed, tree: s.snapshot().await?, undone, elapsed_ms })
-        };
-        let quality = s
-            .record("project_checks", work, |q: &Quality| {
-                let command = q.failed.as_ref().map(|(command, _)| command);
-                let data = json!({"passed": q.failed.is_none(), "command": command, "ms": q.elapsed_ms});
-                let mut events = vec![EventDraft::business("project.checked", data)];
-                events.extend(q.undone.iter().map(|(path, how)| tamper_event(path, how)));
-                events
-            })
-            .await?;
+        let quality = s.record("project_checks", quality_now(s), Quality::events).await?;
         s.left(quality.tree);
         Ok(quality.failed)
     }
@@ -117,10 +147,11 @@ impl Host<'_> {
     async fn verify_claim(&self, feature: &Feature) -> Result<RecordedVerdict, NodeError> {
         let s = self.sitting;
         let (owner, session) = (s.owner(), s.session);
+        let untold = s.untold_events();
         s.record_with(
             "verify",
             verify_now(s, feature, Occasion::Claim),
-            |_| Vec::new(),
+            |_| untold(),
             move |tx, verdict: &RecordedVerdict| verdict.commit(tx, &owner, session, None),
         )
         .await
@@ -138,13 +169,8 @@ impl Host<'_> {
             *refused += 1;
             *refused
         };
-        let data = json!({
-            "feature": feature.id(), "attempt": attempt, "step": step, "sentence": sentence,
-            "reason": reason.chars().take(2_000).collect::<String>(), "ms": verified_ms,
-        });
-        s.record("claim_refused", async { Ok(()) }, move |()| vec![EventDraft::business("claim.refused", data)])
-            .await?;
-        let place = if step == 0 { String::new() } else { format!("step {step} \"{sentence}\": ") };
+        let (event, place) = refused_event(feature, attempt, (step, sentence, reason), verified_ms);
+        s.record("claim_refused", async { Ok(()) }, move |()| vec![event]).await?;
         let mut text = format!("REFUSED: {place}{reason}");
         if attempt >= s.harness.settings.claims_max {
             let note = format!("{attempt} claims were refused; the last because of {place}{reason}");
@@ -228,9 +254,16 @@ pub(crate) async fn verify_now(
     feature: &Feature,
     occasion: Occasion,
 ) -> Result<RecordedVerdict, StepError> {
+    // Nothing but the verified application may touch the folder now: what it is called by its verdict, it has to be.
+    s.trial.stop().await;
+    s.work_tree.forget().await;
     s.settle().await?;
     let tree = s.snapshot().await?;
     let project = s.project();
-    let subject = Subject { project: &project, feature, tree: tree.as_str(), occasion };
-    verification::verify(s.harness, &s.launch, subject).await
+    let documented = occasion == Occasion::Claim;
+    let subject = Subject { project: &project, feature, tree: tree.as_str(), occasion, documented };
+    let verdict = verification::verify(s.harness, &s.launch, subject).await?;
+    s.left(tree);
+    s.look_again().await?;
+    Ok(verdict)
 }

@@ -15,9 +15,10 @@ use serde_json::json;
 use crate::{
     claim::Accepted,
     error::HarnessError,
-    features::{self, Feature},
+    features::{self, Feature, Parked},
     git::GitError,
     history::{self, Purpose, SessionEntry, SessionOutcome},
+    parking::{Diagnosis, diagnose},
     projections::Projections,
     sitting::{Rows, Sitting},
     verification::{self, RecordedVerdict},
@@ -52,6 +53,8 @@ struct Closed {
     tree: TreeId,
     #[serde(skip)]
     patch: Option<StagedRecord>,
+    #[serde(skip)]
+    parked: Option<(Parked, StagedRecord)>,
 }
 
 /// Closes the session and returns its entry.
@@ -66,7 +69,10 @@ pub(crate) async fn close(s: &Sitting<'_>, closing: Closing) -> Result<SessionEn
             if let Some(patch) = &closed.patch {
                 patch.commit(tx)?;
             }
-            effects(tx, &closed.entry)
+            if let Some((_, diagnosis)) = &closed.parked {
+                diagnosis.commit(tx)?;
+            }
+            effects(tx, &closed.entry, closed.parked.as_ref().map(|(parked, _)| parked.clone()))
         })
         .await?;
     s.left(closed.tree);
@@ -76,8 +82,9 @@ pub(crate) async fn close(s: &Sitting<'_>, closing: Closing) -> Result<SessionEn
 /// Makes the folder what the session leaves behind, and commits it.
 async fn commit(s: &Sitting<'_>, closing: &Closing, rows: Rows, step: &str) -> Result<Closed, StepError> {
     let git = |e: GitError| StepError::from(e);
-    // From here on nothing else changes the folder.
+    // From here on nothing else changes the folder; what was changed since somebody looked is put back.
     s.trial.stop().await;
+    s.work_tree.forget().await;
     s.settle().await?;
     let mut patch = None;
     match &closing.result {
@@ -95,14 +102,42 @@ async fn commit(s: &Sitting<'_>, closing: &Closing, rows: Rows, step: &str) -> R
     }
     let mut entry = entry_of(s, closing);
     entry.unfinished = patch.as_ref().map(|staged| staged.reference().id.to_string());
-    let after = rows_after(rows, closing, &entry, s.harness.settings.feature_attempts_max);
+    let parked = park(s, closing, &rows, &entry).await?;
+    let after = rows_after(rows, closing, &entry, parked.is_some());
     let projections = Projections::render(&s.project(), &after.features, &after.sessions);
     projections.write(&s.project().dir).map_err(StepError::from)?;
     s.guard(projections);
     let made = s.git.commit_once(step, &message_of(closing, &entry)).await.map_err(git)?;
     s.hand_to_sandbox()?;
     entry.commit = Some(made.id);
-    Ok(Closed { entry, tree: s.snapshot().await?, patch })
+    Ok(Closed { entry, tree: s.snapshot().await?, patch, parked })
+}
+
+/// The diagnosis of a feature that has failed as often as it may, kept as a record.
+async fn park(
+    s: &Sitting<'_>,
+    closing: &Closing,
+    rows: &Rows,
+    entry: &SessionEntry,
+) -> Result<Option<(Parked, StagedRecord)>, StepError> {
+    let SessionResult::HandedOver { feature: Some(feature), .. } = &closing.result else { return Ok(None) };
+    let now = rows.features.iter().find(|f| f.id() == feature.id()).unwrap_or(feature);
+    if now.standing.attempts + 1 < s.harness.attempts_max() {
+        return Ok(None);
+    }
+    let owner = s.owner();
+    let of = owner.clone();
+    let verdicts = s.harness.store.read(move |read| verification::all(read, &of)).await?;
+    let Diagnosis { suspected, text } = diagnose(now, &rows.sessions, entry, &verdicts);
+    let summary = format!("why {} is parked", feature.id());
+    let what = Ingest {
+        media_type: "text/markdown".to_owned(),
+        execution: Some(s.ctx.execution().clone()),
+        ..Ingest::new(longhaul_workspace::Kind::Decision, "diagnosis", &summary, "harness", text)
+    };
+    let staged = s.harness.workspace.task(&owner).stage(what).await?;
+    let diagnosis = staged.reference().id.to_string();
+    Ok(Some((Parked { suspected, diagnosis }, staged)))
 }
 
 /// Keeps unfinished changes as a patch.
@@ -144,7 +179,7 @@ fn entry_of(s: &Sitting<'_>, closing: &Closing) -> SessionEntry {
 }
 
 /// The rows as they will be once the transaction is done; the committed files show these.
-fn rows_after(mut rows: Rows, closing: &Closing, entry: &SessionEntry, attempts_max: u32) -> Rows {
+fn rows_after(mut rows: Rows, closing: &Closing, entry: &SessionEntry, parked: bool) -> Rows {
     match &closing.result {
         SessionResult::Verified(_, feature, _) => {
             if let Some(f) = rows.features.iter_mut().find(|f| f.id() == feature.id()) {
@@ -155,7 +190,7 @@ fn rows_after(mut rows: Rows, closing: &Closing, entry: &SessionEntry, attempts_
         }
         SessionResult::HandedOver { feature: Some(feature), .. } => {
             if let Some(f) = rows.features.iter_mut().find(|f| f.id() == feature.id()) {
-                f.standing.parked = f.standing.attempts + 1 >= attempts_max;
+                f.standing.parked = parked;
             }
         }
         SessionResult::Planned(_) | SessionResult::HandedOver { feature: None, .. } => {}
@@ -173,7 +208,8 @@ fn message_of(closing: &Closing, entry: &SessionEntry) -> String {
             a.commit_message.clone().unwrap_or_else(|| format!("feat: {}", f.definition.description))
         }
         SessionResult::HandedOver { feature, .. } => {
-            let what = feature.as_ref().map_or("the plan".to_owned(), |f| f.id().to_string());
+            let worked_on = feature.as_ref().map(|f| f.id()).or(closing.purpose.feature());
+            let what = worked_on.map_or("the plan".to_owned(), ToString::to_string);
             format!("chore: progress of session {}, {what} not finished", entry.number)
         }
     };
@@ -185,12 +221,11 @@ fn message_of(closing: &Closing, entry: &SessionEntry) -> String {
     message
 }
 
-type Effects = Box<dyn FnOnce(&mut Tx<'_>, &SessionEntry) -> Result<(), StoreError> + Send>;
+type Effects = Box<dyn FnOnce(&mut Tx<'_>, &SessionEntry, Option<Parked>) -> Result<(), StoreError> + Send>;
 
 /// The rows that the end of the session writes.
 fn effects_of(s: &Sitting<'_>, closing: &Closing, rows: &Rows, memories: Vec<Prepared>) -> Effects {
     let owner = s.owner();
-    let attempts_max = s.harness.settings.feature_attempts_max;
     let standing = |id| rows.features.iter().find(|f| f.id() == id).map(|f| f.standing.clone()).unwrap_or_default();
     let verified = match &closing.result {
         SessionResult::Verified(_, feature, verdict) => Some((verdict.as_ref().clone(), standing(feature.id()))),
@@ -205,14 +240,14 @@ fn effects_of(s: &Sitting<'_>, closing: &Closing, rows: &Rows, memories: Vec<Pre
         }
     };
     let memory = s.harness.memory.clone();
-    Box::new(move |tx, entry| {
+    Box::new(move |tx, entry, parked| {
         let commit = entry.commit.as_deref().unwrap_or_default();
         if let Some((verdict, before)) = &verified {
             features::record_verdict(tx, &owner, verdict, before, Some(commit))?;
             verification::bind_commit(tx, &owner, verdict.id(), commit)?;
         }
         if let Some((feature, before)) = &failed {
-            features::attempted(tx, &owner, feature, before, attempts_max)?;
+            features::attempted(tx, &owner, feature, before, parked)?;
         }
         history::append(tx, &owner, entry)?;
         for note in &memories {
@@ -235,7 +270,9 @@ fn memories_of(s: &Sitting<'_>, closing: &Closing) -> Result<Vec<Prepared>, Memo
         SessionResult::HandedOver { feature: Some(f), .. } => {
             (format!("{} {}", f.id(), f.definition.description), "not finished")
         }
-        SessionResult::HandedOver { feature: None, .. } => ("planning".to_owned(), "not finished"),
+        SessionResult::HandedOver { feature: None, .. } => {
+            (closing.purpose.feature().map_or_else(|| "planning".to_owned(), ToString::to_string), "not finished")
+        }
     };
     let feature = match &closing.result {
         SessionResult::Verified(_, feature, _) | SessionResult::HandedOver { feature: Some(feature), .. } => {
@@ -262,13 +299,20 @@ fn events_of(s: &Sitting<'_>, closing: &Closing) -> impl FnOnce(&Closed) -> Vec<
         SessionResult::Planned(_) | SessionResult::HandedOver { .. } => None,
     };
     let (session, git, snapshots) = (s.session, s.git.clone(), s.work_tree.clone());
+    let untold = s.untold_events();
     move |closed| {
         let entry = &closed.entry;
         let git_ms = git.spent_ms() + snapshots.spent_ms();
-        let mut events = Vec::new();
+        let mut events = untold();
         if let Some((feature, verdict, ms)) = features {
             let data = json!({"feature": feature, "commit": entry.commit, "verdict": verdict, "ms": ms});
             events.push(EventDraft::business("feature.passed", data));
+        }
+        if let Some((Parked { suspected, diagnosis }, _)) = &closed.parked {
+            let data = json!({
+                "feature": entry.purpose.feature(), "suspected": suspected, "diagnosis": diagnosis,
+            });
+            events.push(EventDraft::business("feature.parked", data));
         }
         events.push(EventDraft::business(
             "session.ended",

@@ -1,7 +1,7 @@
 //! A coding session: orient, boot, look whether anything broke, take one feature, build it, have it verified, leave the
 //! folder fit for the next (H3, H4). The harness runs this order; the model works inside it.
 
-use longhaul_agent::{Conversed, Ending, Layout, Limits, Opening, converse};
+use longhaul_agent::{Conversed, Ending, Layout, Limits, Opening, converse_with};
 use longhaul_core::{EventDraft, FeatureId, RecordId, TimeMs, ToolSpec};
 use longhaul_durable::{NodeContext, NodeError, StepError};
 use longhaul_memory::{
@@ -17,10 +17,12 @@ use crate::{
     closing::{Closing, SessionResult, close},
     environment::Harness,
     error::HarnessError,
+    external::{self, ExternalAgent, Worked},
     features::{Feature, pick, sample_for_regression},
     git::{Commit, GitError},
     history::Purpose,
     host::{Host, recall, recalled_events, tamper_event},
+    means::{means, prompt_tokens},
     project::Project,
     prompts::{self, Orientation},
     regression,
@@ -52,6 +54,18 @@ struct Oriented {
 struct Picked {
     purpose: Option<Purpose>,
     all_pass: bool,
+    /// Whether an external agent does the work; an interrupted session is finished by the same kind of worker.
+    #[serde(default)]
+    is_external: bool,
+}
+
+/// Who works in this session: whoever was recorded with its feature.
+fn worker<'a>(s: &Sitting<'a>, picked: &Picked) -> Result<Option<&'a ExternalAgent>, NodeError> {
+    match (&s.harness.agent, picked.is_external) {
+        (Some(agent), true) => Ok(Some(agent)),
+        (None, true) => Err(NodeError::gave_up(HarnessError::NoAgent)),
+        (_, false) => Ok(None),
+    }
 }
 
 /// Runs one coding session.
@@ -73,6 +87,7 @@ async fn session(s: &Sitting<'_>) -> Result<HarnessUpdate, NodeError> {
     let boot = boot(s).await?;
     let regression = regression::check(s, &oriented.sample, Occasion::Regression).await?;
     let picked = pick_feature(s).await?;
+    let agent = worker(s, &picked)?;
     let Some(purpose) = picked.purpose else {
         let phase = if picked.all_pass { Phase::FinalCheck } else { Phase::Stuck };
         return Ok(HarnessUpdate { phase, session: false });
@@ -98,8 +113,21 @@ async fn session(s: &Sitting<'_>) -> Result<HarnessUpdate, NodeError> {
             regression: &regression,
             boot_failure: boot.failure.as_deref(),
             unfinished: unfinished.as_deref(),
+            how: if agent.is_some() { external::HOW } else { prompts::HOW },
+            tokens_max: prompt_tokens(s.harness, prompts::SYSTEM, &specs(s)),
         },
     );
+    let Worked { conversed, result, refused_claims } = match agent {
+        Some(agent) => external::work(s, agent, &feature, &prompt).await?,
+        None => own_loop(s, feature, prompt).await?,
+    };
+    close(s, Closing { purpose, started_at: oriented.at, refused_claims, conversed, result }).await?;
+    let all_pass = s.rows().await?.features.iter().all(|f| f.standing.passes);
+    Ok(HarnessUpdate { phase: if all_pass { Phase::FinalCheck } else { Phase::Coding }, session: true })
+}
+
+/// The session's work, done by our own loop of model and tools.
+async fn own_loop(s: &Sitting<'_>, feature: Feature, prompt: String) -> Result<Worked, NodeError> {
     let host = Host { sitting: s, claims: Claims::of(Some(feature.clone())) };
     let conversed = work(s, &host, prompt).await?;
     let result = match (host.accepted(), &conversed.ending) {
@@ -111,14 +139,16 @@ async fn session(s: &Sitting<'_>) -> Result<HarnessUpdate, NodeError> {
         (None, Ending::HandOver { note, why }) => {
             SessionResult::HandedOver { note: format!("{why}: {note}"), feature: Some(Box::new(feature)) }
         }
+        // A limit of the budget says nothing about the feature: the session is no failed attempt at it.
+        (None, Ending::OutOfBudget { note, why }) => {
+            SessionResult::HandedOver { note: format!("{why}: {note}"), feature: None }
+        }
         (None, Ending::Done) => {
             SessionResult::HandedOver { note: "ended without a claim".to_owned(), feature: Some(Box::new(feature)) }
         }
     };
     let refused_claims = host.claims.refused();
-    close(s, Closing { purpose, started_at: oriented.at, refused_claims, conversed, result }).await?;
-    let all_pass = s.rows().await?.features.iter().all(|f| f.standing.passes);
-    Ok(HarnessUpdate { phase: if all_pass { Phase::FinalCheck } else { Phase::Coding }, session: true })
+    Ok(Worked { conversed, result, refused_claims })
 }
 
 fn gone(what: &str) -> NodeError {
@@ -126,10 +156,15 @@ fn gone(what: &str) -> NodeError {
 }
 
 async fn work(s: &Sitting<'_>, host: &Host<'_>, prompt: String) -> Result<Conversed, NodeError> {
+    let opening = opening(s, prompt, specs(s)).await;
+    converse_with(s.ctx, &means(s, host), opening, limits(s.harness)).await
+}
+
+/// The tools, the same in both modes (H1).
+pub(crate) fn specs(s: &Sitting<'_>) -> Vec<ToolSpec> {
     let mut tools = s.registry.specs();
     tools.extend(own_specs());
-    let opening = opening(s, prompt, tools).await;
-    converse(s.ctx, s.harness.model.as_ref(), host, opening, limits(s.harness)).await
+    tools
 }
 
 /// How a session's conversation begins: the static instructions, what is known of the user, the prompt.
@@ -162,17 +197,30 @@ async fn orient(s: &Sitting<'_>) -> Result<Oriented, NodeError> {
     let look = async {
         let git = |e: GitError| StepError::from(e);
         let mut undone = found.undone;
-        if let Some(commit) = &last_commit
-            && !s.git.contains(commit).await.map_err(git)?
-        {
-            s.git.run(&["reset", "--quiet", "--hard", commit]).await.map_err(git)?;
-            undone.push((".git".to_owned(), "the history no longer held the last verified commit".to_owned()));
+        if let Some(commit) = &last_commit {
+            undone.extend(history_mended(s, commit).await?.map(|how| (".git".to_owned(), how.to_owned())));
         }
         let tree = clear(s).await?;
         let log = s.git.log(LOG_SHOWN).await.map_err(git)?;
         Ok(Oriented { tree, at: s.harness.ambient.clock.now(), log, sample, undone })
     };
     s.record("orient", look, |o: &Oriented| o.undone.iter().map(|(path, how)| tamper_event(path, how)).collect()).await
+}
+
+/// Makes the folder's branch hold the last commit of the record; tells what had been done to it.
+pub(crate) async fn history_mended(s: &Sitting<'_>, commit: &str) -> Result<Option<&'static str>, StepError> {
+    let git = |e: GitError| StepError::from(e);
+    if !s.git.has(commit).await.map_err(git)? {
+        let (dir, commit) = (s.project().dir, commit.to_owned());
+        return Err(HarnessError::HistoryLost { dir, commit }.into());
+    }
+    let detached = s.git.reattach(commit).await.map_err(git)?;
+    if !s.git.contains(commit).await.map_err(git)? {
+        s.git.keep_aside().await.map_err(git)?;
+        s.git.run(&["reset", "--quiet", "--hard", commit]).await.map_err(git)?;
+        return Ok(Some("the history no longer held the last verified commit"));
+    }
+    Ok(detached.then_some("HEAD was on no branch; it is on one again"))
 }
 
 async fn boot(s: &Sitting<'_>) -> Result<Boot, NodeError> {
@@ -204,7 +252,7 @@ async fn pick_feature(s: &Sitting<'_>) -> Result<Picked, NodeError> {
     });
     let all_pass = rows.features.iter().all(|f| f.standing.passes);
     let session = s.session;
-    let picked = Picked { purpose, all_pass };
+    let picked = Picked { purpose, all_pass, is_external: s.harness.agent.is_some() };
     s.record("pick", async { Ok(picked) }, move |picked: &Picked| {
         let (Some(purpose), Some(feature)) = (&picked.purpose, chosen) else { return Vec::new() };
         let task = if matches!(purpose, Purpose::Repair { .. }) { "repair" } else { "feature" };

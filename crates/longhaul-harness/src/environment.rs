@@ -15,6 +15,9 @@ use longhaul_tools::{
 };
 use longhaul_workspace::Workspace;
 
+use crate::external::ExternalAgent;
+use crate::spending::{BudgetSettings, Spending};
+
 /// How sessions are run. Plain data; start from [`HarnessSettings::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HarnessSettings {
@@ -48,6 +51,12 @@ pub struct HarnessSettings {
     pub flow_timeout: Duration,
     /// Port on which the application listens, in its own network namespace.
     pub app_port: u16,
+    /// Times the same failure may be seen in a session before its agent is told that it gets nowhere.
+    pub stuck_repeats_max: u32,
+    /// Answers in a row that may leave the folder as it is before that.
+    pub stuck_turns_max: u32,
+    /// What the project may cost.
+    pub budget: BudgetSettings,
 }
 
 impl Default for HarnessSettings {
@@ -68,6 +77,9 @@ impl Default for HarnessSettings {
             skills: Vec::new(),
             flow_timeout: Duration::from_mins(2),
             app_port: 8000,
+            stuck_repeats_max: 4,
+            stuck_turns_max: 30,
+            budget: BudgetSettings::default(),
         }
     }
 }
@@ -100,20 +112,38 @@ pub struct Harness {
     pub browser: SharedBrowser,
     /// How a project's sandbox is built.
     pub sandbox: SandboxFactory,
+    /// What runs may spend.
+    pub spending: Spending,
     /// Folder for snapshots, sockets and application data, outside every project.
     pub work_dir: PathBuf,
     /// How sessions are run.
     pub settings: HarnessSettings,
+    /// Who works in coding sessions, if not our own loop.
+    pub agent: Option<ExternalAgent>,
 }
 
 impl Harness {
+    /// Failed sessions after which a feature is parked: the stricter of the user's and the project's word.
+    pub(crate) fn attempts_max(&self) -> u32 {
+        let of_project = self.settings.feature_attempts_max;
+        self.settings.budget.attempts.map_or(of_project, |of_user| of_user.min(of_project))
+    }
+
     /// The folder of one task beneath [`Harness::work_dir`].
     #[must_use]
     pub fn task_dir(&self, task: &longhaul_core::TaskId) -> PathBuf {
         self.work_dir.join(task.as_str())
     }
 
-    pub(crate) fn open_sandbox(&self, project: PathBuf, runtime_dir: PathBuf) -> Result<Sandbox, SandboxError> {
-        Sandbox::new((self.sandbox)(SandboxPlace { project, runtime_dir }))
+    /// A sandbox around the project, in which these folders of it cannot be written.
+    pub(crate) fn open_sandbox(
+        &self,
+        project: PathBuf,
+        runtime_dir: PathBuf,
+        readonly: &[PathBuf],
+    ) -> Result<Sandbox, SandboxError> {
+        let mut settings = (self.sandbox)(SandboxPlace { project, runtime_dir });
+        settings.readonly.extend_from_slice(readonly);
+        Sandbox::new(settings)
     }
 }

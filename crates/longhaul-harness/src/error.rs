@@ -18,6 +18,22 @@ pub enum HarnessError {
         /// The project's folder.
         dir: PathBuf,
     },
+    /// An external agent began the session, and none is named now.
+    #[error(
+        "an external agent began the session that is to go on: name one with `--agent acp:COMMAND` or `harness.agent`"
+    )]
+    NoAgent,
+    /// The commits of the project are gone.
+    #[error(
+        "the repository in {dir} no longer has the commit {commit}; put the folder's .git back from a backup or a \
+         remote (`git fetch`), then run the command again"
+    )]
+    HistoryLost {
+        /// The project's folder.
+        dir: PathBuf,
+        /// The last commit of the record.
+        commit: String,
+    },
     /// A row that an earlier step read is gone: a defect, or somebody edits the store.
     #[error("the store no longer has {0}; restore it from a backup")]
     RowGone(String),

@@ -47,6 +47,12 @@ pub struct Standing {
     pub commit: Option<String>,
     /// Why it does not pass any more, when it was broken.
     pub broken: Option<String>,
+    /// What is suspected to keep it from passing, in a sentence, when it was parked.
+    #[serde(default)]
+    pub suspected: Option<String>,
+    /// Record with the whole diagnosis of why it was parked.
+    #[serde(default)]
+    pub diagnosis: Option<String>,
 }
 
 /// A feature and where it stands.
@@ -148,6 +154,7 @@ pub(crate) fn record_verdict(
         if !before.passes {
             standing.attempts = 0;
             standing.parked = false;
+            (standing.suspected, standing.diagnosis) = (None, None);
             standing.commit = commit.map(str::to_owned);
         }
     } else if before.passes {
@@ -157,7 +164,14 @@ pub(crate) fn record_verdict(
     Ok(standing)
 }
 
-/// Counts a session that did not make the feature pass; parks it at the bound.
+/// Why a feature is parked: a sentence, and the record with the whole diagnosis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Parked {
+    pub(crate) suspected: String,
+    pub(crate) diagnosis: String,
+}
+
+/// Counts a session that did not make the feature pass; parks it when there is a diagnosis.
 ///
 /// # Errors
 /// When the store cannot be written.
@@ -166,13 +180,56 @@ pub(crate) fn attempted(
     owner: &TaskScope,
     feature: &FeatureId,
     before: &Standing,
-    attempts_max: u32,
+    parked: Option<Parked>,
 ) -> Result<Standing, StoreError> {
     let mut standing = before.clone();
     standing.attempts += 1;
-    standing.parked = standing.attempts >= attempts_max;
+    standing.parked = parked.is_some();
+    if let Some(Parked { suspected, diagnosis }) = parked {
+        (standing.suspected, standing.diagnosis) = (Some(suspected), Some(diagnosis));
+    }
     write_standing(tx, owner, feature, &standing)?;
     Ok(standing)
+}
+
+/// Takes a parked feature up again, with all its attempts; a person's word, recorded with its reason. None when it is not
+/// parked.
+///
+/// # Errors
+/// When the store cannot be read or written.
+pub fn unpark(
+    tx: &mut Tx<'_>,
+    owner: &TaskScope,
+    id: &FeatureId,
+    reason: &str,
+) -> Result<Option<Standing>, StoreError> {
+    let features = all(tx, owner)?;
+    let Some(feature) = features.iter().find(|f| f.id() == id && f.standing.parked) else { return Ok(None) };
+    let standing = Standing { parked: false, attempts: 0, ..feature.standing.clone() };
+    write_standing(tx, owner, id, &standing)?;
+    let last: i64 = tx.query_one(
+        "select coalesce(max(seq), 0) from feature_changes where tenant_id = ?1 and task_id = ?2",
+        &values![&owner.scope.tenant, &owner.task],
+        |row| row.get(0),
+    )?;
+    let detail = serde_json::json!({"attempts": feature.standing.attempts, "diagnosis": feature.standing.diagnosis});
+    let now = tx.now();
+    tx.execute(
+        "insert into feature_changes (tenant_id, task_id, seq, feature_id, change, changed_by, reason, detail, at, schema)
+         values (?1, ?2, ?3, ?4, 'unparked', ?5, ?6, ?7, ?8, ?9)",
+        &values![
+            &owner.scope.tenant,
+            &owner.task,
+            last + 1,
+            id,
+            &owner.scope.user,
+            reason,
+            detail.to_string(),
+            now,
+            SCHEMA,
+        ],
+    )?;
+    Ok(Some(standing))
 }
 
 fn write_standing(tx: &mut Tx<'_>, owner: &TaskScope, id: &FeatureId, standing: &Standing) -> Result<(), StoreError> {

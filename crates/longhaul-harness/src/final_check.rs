@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
+    coding::history_mended,
     environment::Harness,
     features::Feature,
     host::tamper_event,
@@ -36,8 +37,14 @@ pub(crate) async fn final_check(
     let s = Sitting::open(harness, ctx, project, state.sessions).await?;
     let rows = s.rows().await?;
     let features: Vec<_> = rows.features.iter().map(|f| f.id().clone()).collect();
-    let undone = set_aside(&s).await?.undone;
-    let begin = async { Ok(Begun { tree: clear(&s).await?, features, undone }) };
+    let mut undone = set_aside(&s).await?.undone;
+    let last_commit = rows.sessions.iter().rev().find_map(|entry| entry.commit.clone());
+    let begin = async {
+        if let Some(commit) = &last_commit {
+            undone.extend(history_mended(&s, commit).await?.map(|how| (".git".to_owned(), how.to_owned())));
+        }
+        Ok(Begun { tree: clear(&s).await?, features, undone })
+    };
     let begun = s
         .record("begin", begin, |b: &Begun| {
             let mut events: Vec<EventDraft> = b.undone.iter().map(|(path, how)| tamper_event(path, how)).collect();
@@ -70,5 +77,11 @@ async fn finish(s: &Sitting<'_>) -> Result<(), NodeError> {
         "answer_tokens": tokens(|e| e.answer_tokens),
         "ms": s.harness.ambient.clock.now().0.saturating_sub(started),
     });
-    s.record("finished", async { Ok(()) }, move |()| vec![EventDraft::business("run.finished", data)]).await
+    let untold = s.untold_events();
+    let events = move |(): &()| {
+        let mut events = untold();
+        events.push(EventDraft::business("run.finished", data));
+        events
+    };
+    s.record("finished", async { Ok(()) }, events).await
 }

@@ -1,7 +1,9 @@
 //! The project's git repository, as the harness uses it: outside the sandbox, with hooks, pagers and signing off.
 //!
-//! Invariant: a commit carries the id of the step that made it as a trailer, so a step that runs again after a crash
-//! finds its own commit instead of making a second one.
+//! Invariants: a commit carries the id of the step that made it as a trailer, so a step that runs again after a crash
+//! finds its own commit instead of making a second one. Nothing that the agent can write decides what git runs or how
+//! it reads a file: of configuration only `.git/config` counts, which the sandbox cannot write, and attributes are
+//! ours (`info/attributes`).
 
 use std::{
     path::{Path, PathBuf},
@@ -9,14 +11,25 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use tokio::{process::Command, time::Instant};
 
-use crate::projections::GUARDED;
+use crate::{
+    folder::{self, LeftOut, Looked},
+    projections::GUARDED,
+};
 
 /// Trailer that names the step which made a commit.
 const STEP_TRAILER: &str = "Longhaul-Step";
+/// Longest run of one git command: what takes longer waits for something that never comes.
+const COMMAND_TIME_MAX: Duration = Duration::from_mins(10);
+/// Above all attributes in the folder: files are kept byte by byte, whatever a `.gitattributes` wants.
+const ATTRIBUTES: &str = "# by longhaul: files are kept byte by byte\n\
+    * -text !eol -filter -ident !working-tree-encoding !diff !merge\n";
+/// Where commits go that a person made off every branch.
+const ASIDE: &str = "refs/longhaul/aside";
 
 /// Why git could not do something.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +37,28 @@ pub enum GitError {
     /// There is no git.
     #[error("git could not be started; install it (`apt-get install git`) and run the command again")]
     Missing(#[source] std::io::Error),
+    /// Git does not end.
+    #[error(
+        "git {verb} in {dir} did not end within {} minutes; see what is in the folder, then run the command again",
+        COMMAND_TIME_MAX.as_secs() / 60
+    )]
+    Slow {
+        /// The git command.
+        verb: String,
+        /// Where.
+        dir: PathBuf,
+    },
+    /// Files of the repository go through a filter, such as that of Git LFS.
+    #[error(
+        "{dir} keeps {example} through a git filter such as LFS, which longhaul does not run; take it out \
+         (`git lfs migrate export --everything --include='*'`), then run the command again"
+    )]
+    Filters {
+        /// The repository.
+        dir: PathBuf,
+        /// One of the files.
+        example: String,
+    },
     /// Git said no.
     #[error("git {verb} failed in {dir}: {message}")]
     Failed {
@@ -58,6 +93,8 @@ impl Commit {
 pub struct Git {
     work_tree: PathBuf,
     git_dir: PathBuf,
+    /// Folders of other repositories that the project keeps on purpose; read-only in the sandbox.
+    submodules: Arc<Vec<PathBuf>>,
     /// Time spent in git's processes, in microseconds; shared by clones.
     spent_us: Arc<AtomicU64>,
 }
@@ -66,13 +103,25 @@ impl Git {
     /// The project's own repository in this folder.
     #[must_use]
     pub fn of_project(dir: &Path) -> Self {
-        Self { work_tree: dir.to_owned(), git_dir: dir.join(".git"), spent_us: Arc::default() }
+        Self::beside(dir, &dir.join(".git"))
     }
 
     /// A repository elsewhere that looks at the same folder.
     #[must_use]
     pub(crate) fn beside(work_tree: &Path, git_dir: &Path) -> Self {
-        Self { work_tree: work_tree.to_owned(), git_dir: git_dir.to_owned(), spent_us: Arc::default() }
+        Self {
+            work_tree: work_tree.to_owned(),
+            git_dir: git_dir.to_owned(),
+            submodules: Arc::default(),
+            spent_us: Arc::default(),
+        }
+    }
+
+    /// The same repository with these folders left to their own repositories.
+    #[must_use]
+    pub(crate) fn keeping(mut self, submodules: &[PathBuf]) -> Self {
+        self.submodules = Arc::new(submodules.to_vec());
+        self
     }
 
     /// Time spent in git's processes by this value and its clones, in milliseconds.
@@ -85,10 +134,64 @@ impl Git {
     /// # Errors
     /// When git is missing or cannot write there.
     pub async fn init(&self) -> Result<(), GitError> {
-        if self.git_dir.join("HEAD").exists() {
+        if !self.git_dir.join("HEAD").exists() {
+            self.run(&["init", "--quiet", "--initial-branch=main"]).await?;
+        }
+        self.mend_index().await?;
+        self.own_attributes().await
+    }
+
+    /// Makes our attributes those that count. Where a file of somebody else's is, ours come last and win.
+    pub(crate) async fn own_attributes(&self) -> Result<(), GitError> {
+        let path = self.git_dir.join("info/attributes");
+        let known = std::fs::read_to_string(&path).unwrap_or_default();
+        if known.ends_with(ATTRIBUTES) {
             return Ok(());
         }
-        self.run(&["init", "--quiet", "--initial-branch=main"]).await.map(drop)
+        // Somebody's repository whose files are not what is committed of them: without its filter they would be.
+        let filtered = self.run(&["ls-files", "--", ":(top,attr:filter)"]).await?;
+        if let Some(example) = filtered.lines().next() {
+            return Err(GitError::Filters { dir: self.work_tree.clone(), example: example.to_owned() });
+        }
+        let made = std::fs::create_dir_all(self.git_dir.join("info"));
+        made.and_then(|()| std::fs::write(&path, known + ATTRIBUTES))
+            .map_err(|error| self.failed("init", &format!("cannot write {}: {error}", path.display())))
+    }
+
+    /// The folders that the repository keeps as submodules, relative to its own.
+    ///
+    /// # Errors
+    /// When the repository cannot be read.
+    pub(crate) async fn submodules(&self) -> Result<Vec<PathBuf>, GitError> {
+        let listed = self.output(&["ls-files", "--stage", "-z"]).await?;
+        Ok(gitlinks(&listed))
+    }
+
+    /// Adds everything in the folder to the index but what git is not to read, and keeps the index free of links to
+    /// repositories that are no submodules: git looks into those, and runs what their configuration names.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub(crate) async fn add_all(&self) -> Result<Vec<LeftOut>, GitError> {
+        let submodules = self.submodules.as_slice();
+        let looked = folder::look(&self.work_tree, submodules).map_err(|error| self.unreadable(&error))?;
+        let left_out: Vec<String> = looked
+            .left_out
+            .iter()
+            .map(|file| format!(":(exclude,top,literal){}", file.path.to_string_lossy()))
+            .collect();
+        let mut args = vec!["add", "--all"];
+        if !left_out.is_empty() {
+            args.extend(["--", "."]);
+            args.extend(left_out.iter().map(String::as_str));
+        }
+        self.run(&args).await?;
+        let listed = self.output(&["ls-files", "--stage", "-z"]).await?;
+        for strange in gitlinks(&listed).iter().filter(|path| !submodules.contains(path)) {
+            let path = strange.to_string_lossy();
+            self.run(&["update-index", "--force-remove", "--", &path]).await?;
+        }
+        Ok(looked.left_out)
     }
 
     /// The commit at the tip, or none before the first.
@@ -115,16 +218,64 @@ impl Git {
         Ok(text.lines().filter_map(parse).collect())
     }
 
+    /// Puts HEAD back on a branch when it is on none: on the one that holds `last`, else on a new `main` there. A commit
+    /// that is on no branch stays reachable under a name of its own. Returns whether anything had to be done.
+    ///
+    /// # Errors
+    /// When git fails, as when `last` is gone.
+    pub(crate) async fn reattach(&self, last: &str) -> Result<bool, GitError> {
+        if self.run(&["symbolic-ref", "--quiet", "HEAD"]).await.is_ok() {
+            return Ok(false);
+        }
+        let args = ["for-each-ref", "--format=%(refname)", "--contains", last, "refs/heads"];
+        let branches = self.run(&args).await?;
+        let main = "refs/heads/main";
+        let branch = branches.lines().find(|name| *name == main).or_else(|| branches.lines().next());
+        if !self.is_ancestor("HEAD", branch.unwrap_or(last)).await? {
+            self.keep_aside().await?;
+        }
+        if branch.is_none() {
+            self.run(&["update-ref", main, last]).await?;
+        }
+        self.run(&["symbolic-ref", "HEAD", branch.unwrap_or(main)]).await?;
+        Ok(true)
+    }
+
+    /// Keeps the tip reachable under a name of its own before a branch leaves it.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub(crate) async fn keep_aside(&self) -> Result<(), GitError> {
+        let Some(tip) = self.head().await? else { return Ok(()) };
+        self.run(&["update-ref", &format!("{ASIDE}/{}", tip.id), &tip.id]).await.map(drop)
+    }
+
+    /// Whether the repository has this commit at all.
+    ///
+    /// # Errors
+    /// When git cannot be started.
+    pub(crate) async fn has(&self, commit: &str) -> Result<bool, GitError> {
+        match self.run(&["cat-file", "-e", &format!("{commit}^{{tree}}")]).await {
+            Ok(_) => Ok(true),
+            Err(GitError::Failed { .. }) => Ok(false),
+            Err(other @ (GitError::Missing(_) | GitError::Slow { .. } | GitError::Filters { .. })) => Err(other),
+        }
+    }
+
+    async fn is_ancestor(&self, earlier: &str, later: &str) -> Result<bool, GitError> {
+        match self.run(&["merge-base", "--is-ancestor", earlier, later]).await {
+            Ok(_) => Ok(true),
+            Err(GitError::Failed { .. }) => Ok(false),
+            Err(other @ (GitError::Missing(_) | GitError::Slow { .. } | GitError::Filters { .. })) => Err(other),
+        }
+    }
+
     /// Whether `earlier` is the tip or one of its ancestors.
     ///
     /// # Errors
     /// Never for a missing commit (that is `false`); when git cannot be started.
     pub async fn contains(&self, earlier: &str) -> Result<bool, GitError> {
-        match self.run(&["merge-base", "--is-ancestor", earlier, "HEAD"]).await {
-            Ok(_) => Ok(true),
-            Err(GitError::Failed { .. }) => Ok(false),
-            Err(missing @ GitError::Missing(_)) => Err(missing),
-        }
+        self.is_ancestor(earlier, "HEAD").await
     }
 
     /// Commits everything in the folder and returns the commit; when the tip was already made by this step, resets the
@@ -137,7 +288,13 @@ impl Git {
             self.reset_to_tip().await?;
             return Ok(made);
         }
-        self.run(&["add", "--all"]).await?;
+        self.add_all().await?;
+        // Whatever the agent's own rules say: without these the commit does not show what was done.
+        let there = GUARDED.iter().copied().chain(["init.sh"]).filter(|name| self.work_tree.join(name).is_file());
+        let kept: Vec<&str> = ["add", "--force", "--"].into_iter().chain(there).collect();
+        if kept.len() > 3 {
+            self.run(&kept).await?;
+        }
         let message = format!("{}\n\n{STEP_TRAILER}: {step}\n", message.trim_end());
         self.run(&["commit", "--quiet", "--no-verify", "--allow-empty", "--cleanup=whitespace", "-m", &message])
             .await?;
@@ -171,45 +328,50 @@ impl Git {
     pub async fn patch_since_tip(&self) -> Result<Vec<u8>, GitError> {
         self.run(&["add", "--all", "--intent-to-add"]).await?;
         let guarded = GUARDED.map(|name| format!(":(exclude,top){name}"));
-        let mut args = vec!["diff", "--binary", "HEAD", "--", "."];
+        let mut args = vec!["diff", "--binary", "--no-ext-diff", "--no-textconv", "HEAD", "--", "."];
         args.extend(guarded.iter().map(String::as_str));
         self.output(&args).await
     }
 
-    /// Removes repositories inside the folder, submodules' links included, and tells which there were.
-    ///
-    /// git on the host looks into them, and their configuration can name programs to run: from inside the sandbox that
-    /// would be a way out.
+    /// Removes from the folder what git must not meet, such as repositories inside it, and names what it is not to read.
     ///
     /// # Errors
-    /// When one cannot be removed.
-    pub(crate) fn remove_nested(&self) -> std::io::Result<Vec<String>> {
-        let mut removed = Vec::new();
-        let mut folders = vec![self.work_tree.clone()];
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(&folder)?.flatten() {
-                let (path, kind) = (entry.path(), entry.file_type()?);
-                let own = path == self.work_tree.join(".git");
-                if entry.file_name() == ".git" && !own {
-                    if kind.is_dir() {
-                        std::fs::remove_dir_all(&path)?
-                    } else {
-                        std::fs::remove_file(&path)?
-                    }
-                    let shown = path.strip_prefix(&self.work_tree).unwrap_or(&path);
-                    removed.push(shown.to_string_lossy().into_owned());
-                } else if kind.is_dir() && !own {
-                    folders.push(path);
-                }
-            }
+    /// When something cannot be removed.
+    pub(crate) fn look(&self) -> std::io::Result<Looked> {
+        folder::look(&self.work_tree, &self.submodules)
+    }
+
+    /// Whether the rules of the folder keep this file out of commits.
+    pub(crate) async fn ignores(&self, path: &Path) -> bool {
+        self.run(&["check-ignore", "--quiet", "--", &path.to_string_lossy()]).await.is_ok()
+    }
+
+    /// Makes the index anew from the tip when it cannot be read; it holds nothing that is not elsewhere.
+    ///
+    /// # Errors
+    /// When that fails as well.
+    pub(crate) async fn mend_index(&self) -> Result<(), GitError> {
+        let Err(GitError::Failed { message, .. }) =
+            self.run(&["ls-files", "--stage", "--", ":(top,literal).git"]).await
+        else {
+            return Ok(());
+        };
+        tracing::warn!(%message, "the index of the repository cannot be read; it is made anew");
+        let index = self.git_dir.join("index");
+        std::fs::remove_file(&index).map_err(|error| self.failed("ls-files", &format!("{message}; {error}")))?;
+        if self.head().await?.is_some() {
+            self.run(&["read-tree", "HEAD"]).await?;
         }
-        Ok(removed)
+        Ok(())
     }
 
     /// Removes locks that a killed git process left behind. Only for whoever holds the project's lease.
     pub(crate) fn clear_stale_locks(&self) {
-        for name in ["index.lock", "HEAD.lock", "refs/heads/main.lock", "config.lock"] {
-            let lock = self.git_dir.join(name);
+        let branches = self.git_dir.join("refs/heads");
+        let branches = std::fs::read_dir(branches).into_iter().flatten().flatten().map(|entry| entry.path());
+        let locks = branches.filter(|path| path.extension().is_some_and(|extension| extension == "lock"));
+        let named = ["index.lock", "HEAD.lock", "config.lock", "packed-refs.lock"].map(|name| self.git_dir.join(name));
+        for lock in named.into_iter().chain(locks) {
             if lock.exists() && std::fs::remove_file(&lock).is_ok() {
                 tracing::warn!(lock = %lock.display(), "removed a lock left by a git process that was killed");
             }
@@ -223,16 +385,39 @@ impl Git {
 
     /// Runs one git command and returns its standard output.
     async fn output(&self, args: &[&str]) -> Result<Vec<u8>, GitError> {
+        let mut command = self.command();
+        command.args(args);
+        let started = Instant::now();
+        let verb = args.first().copied().unwrap_or_default();
+        let Ok(output) = tokio::time::timeout(COMMAND_TIME_MAX, command.output()).await else {
+            return Err(GitError::Slow { verb: verb.to_owned(), dir: self.work_tree.clone() });
+        };
+        let output = output.map_err(GitError::Missing)?;
+        let spent = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.spent_us.fetch_add(spent, Ordering::Relaxed);
+        if !output.status.success() {
+            let message = String::from_utf8_lossy(&output.stderr);
+            return Err(self.failed(verb, message.trim()));
+        }
+        Ok(output.stdout)
+    }
+
+    /// git without arguments yet: nothing of the caller's environment and of the user's own configuration.
+    fn command(&self) -> Command {
         let mut command = Command::new("git");
-        command.env_remove("GIT_INDEX_FILE").env_remove("GIT_OBJECT_DIRECTORY");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"GIT_")) {
+            command.env_remove(name);
+        }
         command.env("GIT_DIR", &self.git_dir).env("GIT_WORK_TREE", &self.work_tree);
         command
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_PAGER", "cat")
             .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_SYSTEM", "/dev/null")
             .env("LC_ALL", "C");
-        for (who, default) in [("AUTHOR", "Longhaul"), ("COMMITTER", "Longhaul")] {
-            command.env(format!("GIT_{who}_NAME"), default).env(format!("GIT_{who}_EMAIL"), "longhaul@localhost");
+        for who in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{who}_NAME"), "Longhaul").env(format!("GIT_{who}_EMAIL"), "longhaul@localhost");
         }
         for setting in [
             "core.hooksPath=/dev/null",
@@ -244,19 +429,25 @@ impl Git {
             "core.quotePath=false",
             "core.excludesFile=/dev/null",
             "core.attributesFile=/dev/null",
+            // Names that only other systems mind are no reason to lose a commit.
+            "core.protectNTFS=false",
+            "core.protectHFS=false",
+            "core.symlinks=true",
+            "core.ignoreCase=false",
+            "core.sparseCheckout=false",
+            "core.untrackedCache=false",
+            "core.trustctime=true",
+            "submodule.recurse=false",
+            "diff.ignoreSubmodules=dirty",
         ] {
             command.args(["-c", setting]);
         }
-        command.current_dir(&self.work_tree).args(args).stdin(std::process::Stdio::null()).kill_on_drop(true);
-        let started = Instant::now();
-        let output = command.output().await.map_err(GitError::Missing)?;
-        let spent = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.spent_us.fetch_add(spent, Ordering::Relaxed);
-        if !output.status.success() {
-            let message = String::from_utf8_lossy(&output.stderr);
-            return Err(self.failed(args.first().copied().unwrap_or(""), message.trim()));
-        }
-        Ok(output.stdout)
+        command.current_dir(&self.work_tree).stdin(std::process::Stdio::null()).kill_on_drop(true);
+        command
+    }
+
+    fn unreadable(&self, error: &std::io::Error) -> GitError {
+        self.failed("add", &format!("the folder cannot be read: {error}"))
     }
 
     fn failed(&self, verb: &str, message: &str) -> GitError {
@@ -266,83 +457,15 @@ impl Git {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    async fn repository() -> (tempfile::TempDir, Git) {
-        let dir = tempfile::tempdir().unwrap();
-        let git = Git::of_project(dir.path());
-        git.init().await.unwrap();
-        (dir, git)
-    }
-
-    #[tokio::test]
-    async fn a_step_that_runs_again_finds_its_commit() {
-        let (dir, git) = repository().await;
-        fs::write(dir.path().join("a"), "1").unwrap();
-        let first = git.commit_once("exec_1/code/1/commit#3", "feat: a\n\nwith 한국어").await.unwrap();
-        fs::write(dir.path().join("a"), "half done").unwrap();
-        fs::write(dir.path().join("b"), "half done").unwrap();
-        let again = git.commit_once("exec_1/code/1/commit#3", "feat: a").await.unwrap();
-        assert_eq!(first, again);
-        assert_eq!(git.log(10).await.unwrap().len(), 1);
-        assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "1");
-        let other = git.commit_once("exec_1/code/2/commit#3", "feat: b").await.unwrap();
-        assert_ne!(first, other);
-        assert!(git.contains(&first.id).await.unwrap());
-        assert!(!git.contains(&"0".repeat(40)).await.unwrap());
-    }
-
-    #[tokio::test]
-    async fn hooks_and_locks_of_others_do_not_matter() {
-        let (dir, git) = repository().await;
-        let hook = dir.path().join(".git/hooks/pre-commit");
-        fs::create_dir_all(hook.parent().unwrap()).unwrap();
-        fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
-        fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        fs::write(dir.path().join(".git/index.lock"), "").unwrap();
-        assert!(git.commit_once("s", "m").await.is_err(), "a lock of a living process is respected");
-        git.clear_stale_locks();
-        git.commit_once("s", "m").await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn nested_repositories_are_removed_and_the_own_one_is_not() {
-        let (dir, git) = repository().await;
-        fs::create_dir_all(dir.path().join("sub/deep/.git")).unwrap();
-        fs::write(dir.path().join("sub/deep/.git/config"), "[core]\nfsmonitor = touch /tmp/x\n").unwrap();
-        fs::create_dir_all(dir.path().join("other")).unwrap();
-        fs::write(dir.path().join("other/.git"), "gitdir: /elsewhere\n").unwrap();
-        let mut removed = git.remove_nested().unwrap();
-        removed.sort();
-        assert_eq!(removed, ["other/.git", "sub/deep/.git"]);
-        assert!(dir.path().join(".git/HEAD").exists());
-        assert!(git.remove_nested().unwrap().is_empty());
-    }
-
-    #[tokio::test]
-    async fn unfinished_work_is_a_patch_with_its_new_files() {
-        let (dir, git) = repository().await;
-        fs::write(dir.path().join("a"), "1\n").unwrap();
-        git.commit_once("s", "m").await.unwrap();
-        assert_eq!(git.patch_since_tip().await.unwrap(), b"");
-        fs::write(dir.path().join("a"), "2\n").unwrap();
-        fs::write(dir.path().join("latin"), b"caf\xe9\n").unwrap();
-        fs::write(dir.path().join("new"), "n\n").unwrap();
-        let patch = git.patch_since_tip().await.unwrap();
-        git.reset_to_tip().await.unwrap();
-        assert!(!dir.path().join("latin").exists());
-        let kept = tempfile::NamedTempFile::new().unwrap();
-        fs::write(kept.path(), &patch).unwrap();
-        git.run(&["apply", kept.path().to_str().unwrap()]).await.unwrap();
-        assert_eq!(fs::read(dir.path().join("latin")).unwrap(), b"caf\xe9\n");
-        assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "2\n");
-        assert_eq!(fs::read_to_string(dir.path().join("new")).unwrap(), "n\n");
-        git.reset_to_tip().await.unwrap();
-        assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "1\n");
-        assert!(!dir.path().join("new").exists());
-    }
+/// The paths of links to repositories in what `ls-files --stage -z` says.
+fn gitlinks(listed: &[u8]) -> Vec<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let link = |entry: &[u8]| {
+        let path = entry.splitn(2, |byte| *byte == b'\t').nth(1)?;
+        entry.starts_with(b"160000 ").then(|| PathBuf::from(std::ffi::OsStr::from_bytes(path)))
+    };
+    listed.split(|byte| *byte == 0).filter_map(link).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,7 @@ use crate::{
     project::Brief,
     projections::Undone,
     sitting::{Sitting, lock},
-    tool_set::{CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES},
+    tool_set::{CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES, READ_REF},
     work_tree::TreeId,
 };
 
@@ -61,7 +61,7 @@ impl ToolRecord {
 #[async_trait]
 impl ToolHost for Host<'_> {
     async fn call(&self, ctx: &NodeContext, call: &ToolCall) -> Result<ToolTurn, NodeError> {
-        let own = [CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES];
+        let own = [CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES, READ_REF];
         if !own.contains(&call.name.as_str()) {
             return self.judged_tool(ctx, call).await;
         }
@@ -78,8 +78,13 @@ impl ToolHost for Host<'_> {
             MEMORY_SEARCH => self.memory_search(&arguments).await,
             MEMORY_ADD => self.memory_add(&arguments).await,
             DESCRIBE_PROJECT => self.describe_project(&arguments).await,
+            READ_REF => self.read_ref(&arguments).await,
             _ => self.plan_features(&arguments).await,
         }
+    }
+
+    fn folder(&self) -> Option<String> {
+        self.sitting.tree().map(|tree| tree.as_str().to_owned())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The initializer's session: from the request to a locked plan and the first commit (H2).
 
-use longhaul_agent::{Ending, converse};
+use longhaul_agent::{Ending, converse_with};
 use longhaul_core::EventDraft;
 use longhaul_durable::{NodeContext, NodeError};
 use serde::{Deserialize, Serialize};
@@ -9,15 +9,15 @@ use serde_json::json;
 use crate::{
     claim::Claims,
     closing::{Closing, SessionResult, close},
-    coding::{limits, opening},
+    coding::{limits, opening, specs},
     environment::Harness,
     history::Purpose,
     host::Host,
+    means::means,
     project::Project,
     prompts,
     sitting::Sitting,
     state::{HarnessState, HarnessUpdate, Phase},
-    tool_set::own_specs,
     work_tree::TreeId,
 };
 
@@ -53,12 +53,10 @@ pub(crate) async fn initialize(
         })
         .await?;
     s.left(begun.tree);
-    let mut specs = s.registry.specs();
-    specs.extend(own_specs());
     let planned: Vec<_> = s.rows().await?.features.iter().map(|f| f.id().clone()).collect();
-    let opening = opening(&s, prompts::initializer(&s.project(), &planned), specs).await;
+    let opening = opening(&s, prompts::initializer(&s.project(), &planned), specs(&s)).await;
     let host = Host { sitting: &s, claims: Claims::of(None) };
-    let conversed = converse(ctx, harness.model.as_ref(), &host, opening, limits(harness)).await?;
+    let conversed = converse_with(ctx, &means(&s, &host), opening, limits(harness)).await?;
     let Some(accepted) = host.accepted() else {
         s.close().await;
         return unplanned(&s, &conversed.ending, state.sittings + 1).await;
@@ -85,11 +83,12 @@ pub(crate) async fn initialize(
 async fn unplanned(s: &Sitting<'_>, ending: &Ending, sittings: u32) -> Result<HarnessUpdate, NodeError> {
     let why = match ending {
         Ending::Done => "it ended without a claim".to_owned(),
-        Ending::HandOver { note, why } => format!("{why}; its last words: {note}"),
+        Ending::HandOver { note, why } | Ending::OutOfBudget { note, why } => format!("{why}; its last words: {note}"),
     };
+    let out_of_budget = matches!(ending, Ending::OutOfBudget { .. });
     let why: String = why.chars().take(WHY_CHARS_MAX).collect();
     let data = json!({"session": 0, "outcome": "handed_over", "summary": why});
     s.record("unplanned", async { Ok(()) }, move |()| vec![EventDraft::business("session.ended", data)]).await?;
-    let phase = if sittings >= SITTINGS_MAX { Phase::Stuck } else { Phase::Planning };
+    let phase = if sittings >= SITTINGS_MAX && !out_of_budget { Phase::Stuck } else { Phase::Planning };
     Ok(HarnessUpdate { phase, session: false })
 }

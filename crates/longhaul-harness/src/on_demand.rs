@@ -3,8 +3,9 @@
 //! The verdict is recorded. It decides where the feature stands only when the folder is exactly the last commit: a
 //! verdict over uncommitted work is news for whoever asked, not progress.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
+use futures::{StreamExt as _, stream};
 use longhaul_core::FeatureId;
 use longhaul_durable::StepError;
 use longhaul_store::StoreError;
@@ -18,9 +19,30 @@ use crate::{
     history,
     project::Project,
     projections::{ProjectionError, Projections},
+    standalone::Copies,
     verification::{self, Occasion, RecordedVerdict, Subject},
     work_tree::WorkTree,
 };
+
+/// Most flows at a time.
+pub const JOBS_MAX: usize = 16;
+
+/// What is to be verified on demand, and how. Plain data; start from [`OnDemand::default`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OnDemand {
+    /// The features; all of them when empty.
+    pub features: Vec<FeatureId>,
+    /// Flows at a time; 1 to [`JOBS_MAX`].
+    pub jobs: usize,
+    /// A picture of every sentence, not only of the end.
+    pub documented: bool,
+}
+
+impl Default for OnDemand {
+    fn default() -> Self {
+        Self { features: Vec::new(), jobs: 1, documented: false }
+    }
+}
 
 /// Why a verification on demand could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -53,52 +75,132 @@ pub enum VerifyError {
     Undecided(#[source] Arc<dyn std::error::Error + Send + Sync>),
 }
 
-/// Verifies one feature, or all of them in order, telling each verdict as it comes. The caller holds the project's lease.
+/// Verifies features of a project in order, telling each verdict as it comes. The caller holds the project's lease.
 ///
 /// # Errors
-/// When the feature is unknown or the verification cannot be carried out.
+/// When a feature is unknown or the verification cannot be carried out.
 pub async fn verify_on_demand(
     harness: &Harness,
     project: &Project,
-    wanted: Option<&FeatureId>,
+    wanted: &OnDemand,
     mut on_verdict: impl FnMut(&Feature, &RecordedVerdict),
 ) -> Result<Vec<RecordedVerdict>, VerifyError> {
-    let owner = project.owner.clone();
-    let all = harness.store.read(move |read| features::all(read, &owner)).await?;
-    let chosen: Vec<&Feature> = all.iter().filter(|f| wanted.is_none_or(|id| f.id() == id)).collect();
-    if let (Some(id), true) = (wanted, chosen.is_empty()) {
-        let known: Vec<&str> = all.iter().take(20).map(|f| f.id().as_str()).collect();
-        return Err(VerifyError::NoSuchFeature { id: id.clone(), known: known.join(", ") });
-    }
+    let chosen = choose(harness, project, &wanted.features).await?;
     let place = harness.task_dir(&project.owner.task);
     let git = Git::of_project(&project.dir);
-    let tree = WorkTree::open(&project.dir, &place.join("snapshots.git")).await?.snapshot().await?;
+    let submodules = git.submodules().await?;
+    let git = git.keeping(&submodules);
+    let tree = WorkTree::open(&project.dir, &place.join("snapshots.git"), &submodules).await?.snapshot().await?;
     let clean = git.patch_since_tip().await?.is_empty();
     let head = if clean { git.head().await?.map(|commit| commit.id) } else { None };
-    let sandbox = harness.open_sandbox(project.dir.clone(), place.join("run"))?;
+    let sandbox = harness.open_sandbox(project.dir.clone(), place.join("run"), &submodules)?;
     sandbox.prepare_project()?;
     let launch = Launch { sandbox, port: harness.settings.app_port, boot_timeout: harness.settings.boot_timeout };
+    let flows = Flows { harness, project, tree: tree.as_str(), places: Places::Folder(launch), wanted };
     let mut verdicts = Vec::new();
-    for feature in chosen {
-        let subject = Subject { project, feature, tree: tree.as_str(), occasion: Occasion::OnDemand };
-        let verdict = verification::verify(harness, &launch, subject).await.map_err(undecided)?;
-        let (owner, before, kept, bound) =
-            (project.owner.clone(), feature.standing.clone(), verdict.clone(), head.clone());
-        harness
-            .store
-            .write::<_, StoreError>(move |tx| {
-                kept.commit(tx, &owner, 0, bound.as_deref())?;
-                if bound.is_some() {
-                    features::record_verdict(tx, &owner, &kept, &before, bound.as_deref())?;
-                }
-                Ok(())
-            })
-            .await?;
+    let mut decided = pin!(flows.carry_out(&chosen));
+    while let Some(decision) = decided.next().await {
+        let (feature, verdict) = decision?;
+        keep(harness, project, feature, &verdict, head.as_deref()).await?;
         on_verdict(feature, &verdict);
         verdicts.push(verdict);
     }
     show_standings(harness, project).await?;
     Ok(verdicts)
+}
+
+/// The features asked for, in the order of the list.
+pub(crate) async fn choose(
+    harness: &Harness,
+    project: &Project,
+    wanted: &[FeatureId],
+) -> Result<Vec<Feature>, VerifyError> {
+    let owner = project.owner.clone();
+    let all = harness.store.read(move |read| features::all(read, &owner)).await?;
+    if let Some(id) = wanted.iter().find(|id| !all.iter().any(|f| f.id() == *id)) {
+        let known: Vec<&str> = all.iter().take(20).map(|f| f.id().as_str()).collect();
+        return Err(VerifyError::NoSuchFeature { id: id.clone(), known: known.join(", ") });
+    }
+    Ok(all.into_iter().filter(|f| wanted.is_empty() || wanted.contains(f.id())).collect())
+}
+
+/// Where the applications of flows run.
+pub(crate) enum Places {
+    /// All of them in the project's own folder.
+    Folder(Launch),
+    /// Each in a copy that no other flow sees.
+    Copies(Copies),
+}
+
+/// Flows side by side, in one browser, each with a profile, an application and data of its own.
+pub(crate) struct Flows<'a> {
+    pub(crate) harness: &'a Harness,
+    pub(crate) project: &'a Project,
+    pub(crate) tree: &'a str,
+    pub(crate) places: Places,
+    pub(crate) wanted: &'a OnDemand,
+}
+
+impl Flows<'_> {
+    /// Verdicts in the order of the features.
+    pub(crate) fn carry_out<'f>(
+        &'f self,
+        features: &'f [Feature],
+    ) -> impl stream::Stream<Item = Result<(&'f Feature, RecordedVerdict), VerifyError>> {
+        let jobs = self.wanted.jobs.clamp(1, JOBS_MAX);
+        let flows = features.iter().enumerate().map(move |(number, feature)| async move {
+            self.one(number, feature).await.map(|verdict| (feature, verdict))
+        });
+        stream::iter(flows).buffered(jobs)
+    }
+
+    async fn one(&self, number: usize, feature: &Feature) -> Result<RecordedVerdict, VerifyError> {
+        let subject = Subject {
+            project: self.project,
+            feature,
+            tree: self.tree,
+            occasion: Occasion::OnDemand,
+            documented: self.wanted.documented,
+        };
+        match &self.places {
+            Places::Folder(launch) => verification::verify(self.harness, launch, subject).await.map_err(undecided),
+            Places::Copies(copies) => {
+                let unusable = |source| HarnessError::Folder { path: self.project.dir.clone(), source };
+                let copy = copies.take(number).map_err(unusable)?;
+                let run = self.harness.task_dir(&self.project.owner.task).join(format!("run-{number}"));
+                let sandbox = self.harness.open_sandbox(copy.clone(), run, &[])?;
+                sandbox.prepare_project()?;
+                let (port, boot_timeout) = (self.harness.settings.app_port, self.harness.settings.boot_timeout);
+                let launch = Launch { sandbox, port, boot_timeout };
+                let verdict = verification::verify(self.harness, &launch, subject).await;
+                copies.give(copy);
+                verdict.map_err(undecided)
+            }
+        }
+    }
+}
+
+/// Keeps a verdict; one that is bound to a commit decides where its feature stands.
+async fn keep(
+    harness: &Harness,
+    project: &Project,
+    feature: &Feature,
+    verdict: &RecordedVerdict,
+    head: Option<&str>,
+) -> Result<(), VerifyError> {
+    let (owner, before, kept) = (project.owner.clone(), feature.standing.clone(), verdict.clone());
+    let bound = head.map(str::to_owned);
+    let written = harness
+        .store
+        .write::<_, StoreError>(move |tx| {
+            kept.commit(tx, &owner, 0, bound.as_deref())?;
+            if bound.is_some() {
+                features::record_verdict(tx, &owner, &kept, &before, bound.as_deref())?;
+            }
+            Ok(())
+        })
+        .await;
+    Ok(written?)
 }
 
 /// Writes the guarded files anew: a verdict may have changed where a feature stands.
@@ -111,6 +213,6 @@ async fn show_standings(harness: &Harness, project: &Project) -> Result<(), Veri
     Ok(Projections::render(project, &features, &sessions).write(&project.dir)?)
 }
 
-fn undecided(error: StepError) -> VerifyError {
+pub(crate) fn undecided(error: StepError) -> VerifyError {
     VerifyError::Undecided(error.into_source())
 }

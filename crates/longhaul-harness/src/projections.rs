@@ -6,7 +6,8 @@
 
 use std::{
     fs,
-    io::{self, Write},
+    io::{self, Read, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -14,14 +15,20 @@ use serde_json::{Value, json};
 
 use crate::{
     features::Feature,
+    folder,
     history::{Purpose, SessionEntry, SessionOutcome},
     project::Project,
 };
 
-const FEATURE_LIST: &str = "feature_list.json";
-const FEATURE_CHECKS: &str = "feature_checks.json";
+pub(crate) const FEATURE_LIST: &str = "feature_list.json";
+pub(crate) const FEATURE_CHECKS: &str = "feature_checks.json";
 const PROGRESS: &str = "progress.json";
 const PROGRESS_TEXT: &str = "progress.md";
+
+/// Most of a changed file that is looked at to say what was done to it, in bytes beyond its proper length.
+const READ_BYTES_MAX: u64 = 1024 * 1024;
+/// How often a file is put in its place while something in the sandbox puts others there.
+const TRIES_MAX: u32 = 64;
 
 /// The guarded files' names. What differs in them is never somebody's work.
 pub(crate) const GUARDED: [&str; 4] = [FEATURE_LIST, FEATURE_CHECKS, PROGRESS, PROGRESS_TEXT];
@@ -81,44 +88,68 @@ impl Projections {
         let mut undone = Vec::new();
         for (name, wanted) in &self.files {
             let path = dir.join(name);
-            let found = read_plain_file(&path);
-            if found.as_deref() == Some(wanted.as_bytes()) {
-                continue;
-            }
-            let how = describe_change(name, found.as_deref(), wanted);
-            replace(&path, wanted).map_err(|source| ProjectionError { path, source })?;
+            let Some(how) = difference(name, &path, wanted) else { continue };
+            replace(dir, &path, wanted).map_err(|source| ProjectionError { path, source })?;
             undone.push(Undone { path: (*name).to_owned(), how });
         }
         Ok(undone)
     }
 }
 
-/// The content, if the path is a regular file and no link.
-fn read_plain_file(path: &Path) -> Option<Vec<u8>> {
-    let kind = fs::symlink_metadata(path).ok()?;
-    if kind.is_file() { fs::read(path).ok() } else { None }
+/// What had been done to a file; none when it is as it should be.
+fn difference(name: &str, path: &Path, wanted: &str) -> Option<String> {
+    let Some((content, found)) = read_plain_file(path, wanted.len() as u64) else {
+        return Some("removed, or replaced by something that is no file".to_owned());
+    };
+    if content != wanted.as_bytes() {
+        return Some(describe_change(name, &content, wanted));
+    }
+    let mode = found.mode() & 0o7777;
+    if mode & 0o7113 != 0 || mode & 0o600 != 0o600 {
+        return Some(format!("its permissions changed to {mode:o}"));
+    }
+    (found.nlink() > 1).then(|| "given a second name".to_owned())
+}
+
+/// The content and what the file is, if the path is a regular file and no link. Of a file that is longer than it should
+/// be, only a part is read.
+fn read_plain_file(path: &Path, wanted_bytes: u64) -> Option<(Vec<u8>, fs::Metadata)> {
+    // A program in the sandbox may put a link or a pipe there at this moment: neither is followed nor waited for.
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
+    let found = file.metadata().ok().filter(fs::Metadata::is_file)?;
+    let mut content = Vec::new();
+    file.take(wanted_bytes + READ_BYTES_MAX).read_to_end(&mut content).ok()?;
+    Some((content, found))
 }
 
 /// Puts a new file in the path's place, whatever is there now: a link, a folder, a file without permission.
-fn replace(path: &Path, content: &str) -> io::Result<()> {
-    if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
-        fs::remove_dir_all(path)?;
-    }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.longhaul-new"));
-    match fs::symlink_metadata(&beside) {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(&beside)?,
-        Ok(_) => fs::remove_file(&beside)?,
-        Err(_) => {}
-    }
-    // A program in the sandbox may put a link there at this moment: a new file is made or nothing is written.
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;
+fn replace(dir: &Path, path: &Path, content: &str) -> io::Result<()> {
+    // Where the sandbox cannot write, so that what takes the place is what we wrote; the repository, if there is one.
+    let git = dir.join(".git");
+    let (safe, prefix) = if git.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+        (git.as_path(), "longhaul-new-")
+    } else {
+        (dir, ".longhaul-new-")
+    };
+    let mode = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+    let mut file = tempfile::Builder::new().prefix(prefix).permissions(mode).tempfile_in(safe)?;
     file.write_all(content.as_bytes())?;
-    fs::rename(&beside, path)
+    let mut file = file.into_temp_path();
+    for _ in 0..TRIES_MAX {
+        if fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+            folder::remove_folder(path)?;
+        }
+        match file.persist(path) {
+            Ok(()) => return Ok(()),
+            Err(refused) if refused.error.kind() == io::ErrorKind::IsADirectory => file = refused.path,
+            Err(refused) => return Err(refused.error),
+        }
+    }
+    Err(io::Error::other("something in the folder puts a folder in its place again and again"))
 }
 
-fn describe_change(name: &str, found: Option<&[u8]>, wanted: &str) -> String {
-    let Some(found) = found else { return "removed, or replaced by something that is no file".to_owned() };
+fn describe_change(name: &str, found: &[u8], wanted: &str) -> String {
     let Ok(after) = serde_json::from_slice::<Value>(found) else {
         return if name.ends_with(".json") { "no longer JSON".to_owned() } else { "edited".to_owned() };
     };

@@ -3,7 +3,7 @@
 //! Invariant: text from outside the user's words and the harness (tool output, memory, log) stands under a heading that
 //! names its source.
 
-use longhaul_core::FeatureId;
+use longhaul_core::{FeatureId, estimate_tokens};
 use longhaul_memory::Hit;
 
 use crate::{
@@ -14,12 +14,37 @@ use crate::{
     projections::session_line,
 };
 
-/// Most characters of one recalled memory in a prompt.
-const RECALLED_CHARS_MAX: usize = 600;
-/// Most characters of an unfinished patch in a prompt.
-const PATCH_CHARS_MAX: usize = 8_000;
-/// Newest sessions shown in a prompt; older ones are found by memory.
-const SESSIONS_SHOWN: usize = 12;
+/// How much of what is known a prompt shows.
+#[derive(Debug, Clone, Copy)]
+struct Shown {
+    /// Most characters of one recalled memory.
+    recalled_chars: usize,
+    /// Most characters of an unfinished patch.
+    patch_chars: usize,
+    /// Newest sessions; older ones are found by memory.
+    sessions: usize,
+    /// Most characters of one session's line.
+    session_chars: usize,
+    /// Newest commits.
+    commits: usize,
+    /// Most characters of why a feature fails or the application does not start.
+    reason_chars: usize,
+}
+
+/// From the most to the least; a prompt takes the first that fits its budget.
+const SHOWN: [Shown; 4] = [
+    Shown {
+        recalled_chars: 600,
+        patch_chars: 8_000,
+        sessions: 12,
+        session_chars: usize::MAX,
+        commits: usize::MAX,
+        reason_chars: usize::MAX,
+    },
+    Shown { recalled_chars: 400, patch_chars: 4_000, sessions: 8, session_chars: 600, commits: 8, reason_chars: 2_000 },
+    Shown { recalled_chars: 250, patch_chars: 2_000, sessions: 4, session_chars: 300, commits: 5, reason_chars: 800 },
+    Shown { recalled_chars: 120, patch_chars: 800, sessions: 2, session_chars: 160, commits: 3, reason_chars: 400 },
+];
 
 /// The static instructions: the same text in every request of every project.
 pub(crate) const SYSTEM: &str = "\
@@ -106,11 +131,31 @@ pub(crate) struct Orientation<'a> {
     pub(crate) boot_failure: Option<&'a str>,
     /// Work that the session before could not finish, as a patch.
     pub(crate) unfinished: Option<&'a str>,
+    /// How the worker ends its work.
+    pub(crate) how: &'a str,
+    /// Most tokens that the prompt should have.
+    pub(crate) tokens_max: u64,
 }
 
-/// The first prompt of a coding session.
+/// How our own loop works.
+pub(crate) const HOW: &str = "Look at the code first, make the smallest change that does it, try it (`shell`, \
+    `browser`), then call `claim_done` with a summary and a commit message.";
+
+/// The first prompt of a coding session: as much of what is known as its budget holds. The feature is always whole.
 #[must_use]
 pub(crate) fn coding(project: &Project, o: &Orientation<'_>) -> String {
+    let prompts = SHOWN.iter().map(|shown| coding_with(project, o, *shown));
+    let mut least = String::new();
+    for prompt in prompts {
+        if estimate_tokens(&prompt) <= o.tokens_max {
+            return prompt;
+        }
+        least = prompt;
+    }
+    least
+}
+
+fn coding_with(project: &Project, o: &Orientation<'_>, shown: Shown) -> String {
     let (verb, id) = match o.purpose {
         Purpose::Repair { feature } => ("repair", feature),
         Purpose::Build { feature } => ("feature", feature),
@@ -118,32 +163,34 @@ pub(crate) fn coding(project: &Project, o: &Orientation<'_>) -> String {
     };
     let mut text = format!("# Coding session {}\nTask: {verb} {id}\n\n{}\n", o.session, project.brief.summary);
     section(&mut text, "Feature", &feature_text(o.feature));
-    section(&mut text, "Progress", &progress_text(o));
-    section(&mut text, "Git log", &lines(o.log.iter().map(|c| format!("{} {}", c.short(), c.subject))));
-    section(&mut text, "Recalled from memory", &lines(o.recalled.iter().map(recalled_line)));
+    section(&mut text, "Progress", &progress_text(o, shown));
+    section(
+        &mut text,
+        "Git log",
+        &lines(o.log.iter().take(shown.commits).map(|c| format!("{} {}", c.short(), c.subject))),
+    );
+    section(&mut text, "Recalled from memory", &lines(o.recalled.iter().map(|hit| recalled_line(hit, shown))));
     let regression = o.regression.iter().map(|(id, failure)| match failure {
         None => format!("{id} passed"),
-        Some(reason) => format!("{id} FAILED: {reason}"),
+        Some(reason) => format!("{id} FAILED: {}", start(reason, shown.reason_chars)),
     });
     section(&mut text, "Regression", &lines(regression));
     if let Some(tail) = o.boot_failure {
         section(
             &mut text,
             "The application does not start",
-            &format!("Mend this first. Its output ends with:\n{tail}"),
+            &format!("Mend this first. Its output ends with:\n{}", end(tail, shown.reason_chars)),
         );
     }
     if let Some(patch) = o.unfinished {
-        let shown: String = patch.chars().take(PATCH_CHARS_MAX).collect();
+        let shown = start(patch, shown.patch_chars);
         section(
             &mut text,
             "Unfinished work of the session before",
             &format!("It was taken out of the folder. Use of it what is good:\n```diff\n{shown}\n```"),
         );
     }
-    let how = "Look at the code first, make the smallest change that does it, try it (`shell`, `browser`), then call \
-               `claim_done` with a summary and a commit message.";
-    section(&mut text, "How to work", how);
+    section(&mut text, "How to work", o.how);
     text
 }
 
@@ -172,21 +219,28 @@ fn feature_text(feature: &Feature) -> String {
     text
 }
 
-fn progress_text(o: &Orientation<'_>) -> String {
+fn progress_text(o: &Orientation<'_>, shown: Shown) -> String {
     let passing = o.features.iter().filter(|f| f.standing.passes).count();
     let mut text = format!("{passing} of {} features pass.", o.features.len());
-    let hidden = o.sessions.len().saturating_sub(SESSIONS_SHOWN);
+    let hidden = o.sessions.len().saturating_sub(shown.sessions);
     if hidden > 0 {
         text.push_str(&format!("\n- ({hidden} earlier sessions are not shown; ask `memory_search`)"));
     }
     for session in &o.sessions[hidden..] {
-        text.push_str(&format!("\n- {}", session_line(session)));
+        text.push_str(&format!("\n- {}", start(&session_line(session), shown.session_chars)));
     }
     text
 }
 
-fn recalled_line(hit: &Hit) -> String {
+fn recalled_line(hit: &Hit, shown: Shown) -> String {
     let content: String = hit.item.content.split_whitespace().collect::<Vec<_>>().join(" ");
-    let shown: String = content.chars().take(RECALLED_CHARS_MAX).collect();
-    format!("({:.2}) {shown}", hit.score)
+    format!("({:.2}) {}", hit.score, start(&content, shown.recalled_chars))
+}
+
+fn start(text: &str, chars: usize) -> String {
+    text.chars().take(chars).collect()
+}
+
+fn end(text: &str, chars: usize) -> String {
+    text.chars().skip(text.chars().count().saturating_sub(chars)).collect()
 }

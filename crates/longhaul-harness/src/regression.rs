@@ -23,12 +23,16 @@ pub(crate) async fn check(
         let Some(feature) = rows.features.into_iter().find(|f| f.id() == id) else { continue };
         let (owner, session, before) = (s.owner(), s.session, feature.standing.clone());
         let head = s.git.head().await.ok().flatten().map(|commit| commit.id);
-        let bound = head.clone();
+        let (bound, untold) = (head.clone(), s.untold_events());
         let verdict: RecordedVerdict = s
             .record_with(
                 "verify_again",
                 verify_now(s, &feature, occasion),
-                move |verdict: &RecordedVerdict| events_of(verdict, head.as_deref()),
+                move |verdict: &RecordedVerdict| {
+                    let mut events = untold();
+                    events.extend(events_of(verdict, head.as_deref()));
+                    events
+                },
                 move |tx, verdict| {
                     verdict.commit(tx, &owner, session, bound.as_deref())?;
                     features::record_verdict(tx, &owner, verdict, &before, None).map(drop)

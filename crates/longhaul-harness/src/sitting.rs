@@ -6,7 +6,10 @@
 
 use std::{
     fs,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use longhaul_core::{EventDraft, TaskScope};
@@ -27,11 +30,13 @@ use crate::{
     environment::Harness,
     error::HarnessError,
     features::{self, Feature},
+    folder::LeftOut,
     git::Git,
     history::{self, SessionEntry},
+    host::tamper_event,
     permission::Permissions,
     project::Project,
-    projections::{Projections, Undone},
+    projections::{GUARDED, Projections, Undone},
     work_tree::{TreeId, WorkTree},
 };
 
@@ -55,8 +60,12 @@ pub(crate) struct Sitting<'a> {
     project: Mutex<Project>,
     projections: Mutex<Projections>,
     tree: Mutex<Option<TreeId>>,
-    /// Changes of guarded files that were undone between two steps and not told yet.
-    untold: Mutex<Vec<Undone>>,
+    /// Changes that were undone between two steps and not told yet.
+    untold: Arc<Mutex<Vec<Undone>>>,
+    /// Files that are not committed, as far as they were told.
+    left_out: Mutex<Vec<LeftOut>>,
+    /// Whether this process has made the folder what the rows say: before, a difference is an earlier moment.
+    looked: AtomicBool,
 }
 
 /// The canonical rows of a project.
@@ -79,11 +88,14 @@ impl<'a> Sitting<'a> {
         fs::create_dir_all(&data_dir)
             .map_err(|source| NodeError::gave_up(HarnessError::Folder { path: data_dir.clone(), source }))?;
         let git = Git::of_project(&project.dir);
-        git.init().await.map_err(NodeError::gave_up)?;
         git.clear_stale_locks();
+        git.init().await.map_err(NodeError::gave_up)?;
+        let submodules = submodules(&git, &project.dir).await?;
+        let git = git.keeping(&submodules);
         let snapshots = place.join("snapshots.git");
-        let work_tree = WorkTree::open(&project.dir, &snapshots).await.map_err(NodeError::gave_up)?;
-        let sandbox = harness.open_sandbox(project.dir.clone(), place.join("run")).map_err(NodeError::gave_up)?;
+        let work_tree = WorkTree::open(&project.dir, &snapshots, &submodules).await.map_err(NodeError::gave_up)?;
+        let sandbox =
+            harness.open_sandbox(project.dir.clone(), place.join("run"), &submodules).map_err(NodeError::gave_up)?;
         let launch = Launch {
             sandbox: sandbox.clone(),
             port: harness.settings.app_port,
@@ -111,7 +123,9 @@ impl<'a> Sitting<'a> {
             project: Mutex::new(project),
             projections: Mutex::new(projections),
             tree: Mutex::new(None),
-            untold: Mutex::default(),
+            untold: Arc::default(),
+            left_out: Mutex::default(),
+            looked: AtomicBool::new(false),
         })
     }
 
@@ -144,6 +158,10 @@ impl<'a> Sitting<'a> {
 
     /// Reads the canonical rows again and renders the guarded files from them.
     pub(crate) async fn refresh(&self) -> Result<Rows, NodeError> {
+        if self.looked.load(Ordering::Relaxed) {
+            let undone = self.restore_guarded().map_err(|e| NodeError::GaveUp { source: e.into_source() })?;
+            lock(&self.untold).extend(undone);
+        }
         let rows = self.rows().await?;
         let rendered = Projections::render(&self.project(), &rows.features, &rows.sessions);
         rendered.write(&self.project().dir).map_err(NodeError::gave_up)?;
@@ -174,14 +192,52 @@ impl<'a> Sitting<'a> {
         std::mem::take(&mut *lock(&self.untold))
     }
 
-    /// Puts the guarded files back and removes nested repositories; tells what had been done.
+    /// The same as events, for a step that has no other way to tell; asked when the step is recorded.
+    pub(crate) fn untold_events(&self) -> impl FnOnce() -> Vec<EventDraft> + Send + 'static {
+        let untold = self.untold.clone();
+        move || std::mem::take(&mut *lock(&untold)).iter().map(|u| tamper_event(&u.path, &u.how)).collect()
+    }
+
+    /// Something ran that may have changed the folder without anybody having looked since: the next step looks, puts
+    /// the folder back to what the last recorded step left, and tells it.
+    pub(crate) async fn look_again(&self) -> Result<(), StepError> {
+        self.work_tree.forget().await;
+        if let Some(tree) = self.tree()
+            && self.work_tree.ensure(&tree).await.map_err(StepError::from)?
+        {
+            let how = "changed while it was verified; it is again what was verified".to_owned();
+            lock(&self.untold).push(Undone { path: ".".to_owned(), how });
+        }
+        let undone = self.restore_guarded()?;
+        lock(&self.untold).extend(undone);
+        Ok(())
+    }
+
+    /// Puts the guarded files back and removes what git must not meet, such as nested repositories; tells what had been
+    /// done.
     pub(crate) fn restore_guarded(&self) -> Result<Vec<Undone>, StepError> {
         let projections = lock(&self.projections).clone();
         let dir = lock(&self.project).dir.clone();
+        // First the folder itself: what cannot be entered cannot be restored either.
+        let looked = self.git.look()?;
         let mut undone = projections.restore(&dir)?;
-        let nested = self.git.remove_nested()?.into_iter();
-        undone.extend(nested.map(|path| Undone { path, how: "a repository inside the project, removed".to_owned() }));
+        let removed = looked.removed.into_iter().filter(|(path, _)| !GUARDED.contains(&path.as_str()));
+        undone.extend(removed.map(|(path, why)| Undone { path, how: why.to_owned() }));
+        *lock(&self.left_out) = looked.left_out;
+        self.looked.store(true, Ordering::Relaxed);
         Ok(undone)
+    }
+
+    /// Files that the last look found and that cannot be committed, without what the project's rules leave out anyway.
+    pub(crate) async fn not_committed(&self) -> Vec<LeftOut> {
+        let found = lock(&self.left_out).clone();
+        let mut told = Vec::new();
+        for file in found.into_iter().filter(|file| file.bytes > 0) {
+            if !self.git.ignores(&file.path).await {
+                told.push(file);
+            }
+        }
+        told
     }
 
     /// Replaces the guarded files' wanted contents.
@@ -235,6 +291,16 @@ impl<'a> Sitting<'a> {
     pub(crate) async fn close(&self) {
         self.trial.stop().await;
     }
+}
+
+/// The folders of the project that are other repositories on purpose, each there.
+async fn submodules(git: &Git, dir: &std::path::Path) -> Result<Vec<std::path::PathBuf>, NodeError> {
+    let submodules = git.submodules().await.map_err(NodeError::gave_up)?;
+    for folder in &submodules {
+        let path = dir.join(folder);
+        fs::create_dir_all(&path).map_err(|source| NodeError::gave_up(HarnessError::Folder { path, source }))?;
+    }
+    Ok(submodules)
 }
 
 async fn rows(harness: &Harness, owner: &TaskScope) -> Result<Rows, NodeError> {

@@ -12,6 +12,7 @@ pub(crate) const CLAIM_DONE: &str = "claim_done";
 pub(crate) const HAND_OVER: &str = "hand_over";
 pub(crate) const MEMORY_SEARCH: &str = "memory_search";
 pub(crate) const MEMORY_ADD: &str = "memory_add";
+pub(crate) const READ_REF: &str = "read_ref";
 
 /// The harness's own tools.
 #[must_use]
@@ -35,6 +36,17 @@ pub(crate) fn own_specs() -> Vec<ToolSpec> {
                 "kind": {"type": "string", "description": "note, decision or lesson; default note"},
             }),
             &["content"],
+        ),
+        spec(
+            READ_REF,
+            "Shows a text that was put aside when it no longer fitted (`⟦put aside: … rec_…⟧`), or a part of it.",
+            &json!({
+                "ref": {"type": "string", "description": "the reference: rec_…"},
+                "find": {"type": "string", "description": "show it from where this text occurs"},
+                "from": {"type": "integer", "minimum": 0, "description": "first character, default 0"},
+                "chars": {"type": "integer", "minimum": 1, "description": "how many characters"},
+            }),
+            &["ref"],
         ),
         spec(
             DESCRIBE_PROJECT,

@@ -14,7 +14,7 @@ use crate::{
     environment::Harness,
     features::Feature,
     project::Project,
-    verifier::{Flow, Limits, Pictures, Verdict, Verifier, VerifyError},
+    verifier::{Flow, Limits, Pictures, Verdict, Verifier, VerifyError, media_type},
 };
 
 const SCHEMA: i64 = 1;
@@ -231,6 +231,22 @@ pub(crate) struct Subject<'a> {
     pub(crate) feature: &'a Feature,
     pub(crate) tree: &'a str,
     pub(crate) occasion: Occasion,
+    /// A picture of every sentence, not only of the end.
+    pub(crate) documented: bool,
+}
+
+/// The verdict over an application that is known not to start. Never a pass.
+pub(crate) fn never_started(harness: &Harness, subject: &Subject<'_>, why: &str) -> RecordedVerdict {
+    verdict_of(&harness.ambient, subject, Some(no_start(why)), std::time::Duration::ZERO)
+}
+
+fn no_start(why: &str) -> Refusal {
+    Refusal {
+        step: 0,
+        sentence: String::new(),
+        check: String::new(),
+        reason: shortened(&format!("the application does not start: {why}")),
+    }
 }
 
 /// Verifies one feature. A browser that cannot be used is an error, never a verdict.
@@ -246,13 +262,7 @@ pub(crate) async fn verify(
         Ok(app) => app,
         Err(NoFlow::Here(error)) => return Err(error),
         Err(NoFlow::App(why)) => {
-            let refusal = Refusal {
-                step: 0,
-                sentence: String::new(),
-                check: String::new(),
-                reason: shortened(&format!("the application does not start: {why}")),
-            };
-            return Ok(verdict_of(&harness.ambient, &subject, Some(refusal), started.elapsed()));
+            return Ok(verdict_of(&harness.ambient, &subject, Some(no_start(&why)), started.elapsed()));
         }
     };
     let seen = drive(harness, &subject, &mut app).await;
@@ -288,13 +298,14 @@ async fn drive(harness: &Harness, subject: &Subject<'_>, app: &mut FlowApp) -> R
         checks: subject.feature.definition.checks.clone(),
     };
     // A claim is documented sentence by sentence; a repeated verification only shows where it ended.
-    let pictures = if subject.occasion == Occasion::Claim { Pictures::EachSentence } else { Pictures::TheEnd };
+    let pictures = if subject.documented { Pictures::EachSentence } else { Pictures::TheEnd };
     let limits = Limits { flow: harness.settings.flow_timeout, pictures, ..Limits::default() };
-    let first = Verifier::new(harness.browser.get().await?).verify(&flow, app, &limits).await;
+    let browser = harness.browser.get().await?;
+    let first = Verifier::new(browser.clone()).verify(&flow, app, &limits).await;
     match first {
         Err(VerifyError::Browser(_)) => {
             tracing::warn!(feature = %flow.feature, "the browser died during a verification; starting it again");
-            harness.browser.close().await;
+            harness.browser.retire(&browser).await;
             Verifier::new(harness.browser.get().await?).verify(&flow, app, &limits).await
         }
         decided => decided,
@@ -329,7 +340,7 @@ async fn keep_evidence(
 ) -> Result<(), WorkspaceError> {
     let (log, pictures) = seen.into_evidence();
     let mut pieces = vec![("the flow's log: steps, console, network".to_owned(), "application/json", log)];
-    pieces.extend(pictures.into_iter().map(|(summary, png)| (summary, "image/png", png)));
+    pieces.extend(pictures.into_iter().map(|(summary, png)| (summary, media_type(&png), png)));
     for (summary, media_type, content) in pieces {
         let whole = format!("{}: {summary}", verdict.feature);
         let source = format!("verifier, {}", verdict.id);

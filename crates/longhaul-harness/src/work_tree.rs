@@ -4,7 +4,10 @@
 //! sees; ignored files are not part of it. Invariant: before a step that may change the folder runs, the folder equals
 //! the tree its predecessor left ([`WorkTree::ensure`]); what a killed step did half is thereby undone.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use tokio::sync::Mutex;
 
@@ -32,17 +35,19 @@ pub(crate) struct WorkTree {
 }
 
 impl WorkTree {
-    /// The snapshots of `project`, kept in `git_dir`.
+    /// The snapshots of `project`, kept in `git_dir`; submodules are kept as links, like in the project's repository.
     ///
     /// # Errors
     /// When git is missing or the folder cannot be written.
-    pub(crate) async fn open(project: &Path, git_dir: &Path) -> Result<Self, GitError> {
-        let git = Git::beside(project, git_dir);
+    pub(crate) async fn open(project: &Path, git_dir: &Path, submodules: &[PathBuf]) -> Result<Self, GitError> {
+        let git = Git::beside(project, git_dir).keeping(submodules);
         if !git_dir.join("HEAD").exists() {
             std::fs::create_dir_all(git_dir).map_err(GitError::Missing)?;
             git.run(&["init", "--quiet"]).await?;
         }
         git.clear_stale_locks();
+        git.mend_index().await?;
+        git.own_attributes().await?;
         Ok(Self { git, current: Arc::default() })
     }
 
@@ -93,7 +98,7 @@ impl WorkTree {
     }
 
     async fn take(&self) -> Result<TreeId, GitError> {
-        self.git.run(&["add", "--all"]).await?;
+        self.git.add_all().await?;
         Ok(TreeId(self.git.run(&["write-tree"]).await?.trim().to_owned()))
     }
 }
@@ -111,12 +116,12 @@ mod tests {
         fs::create_dir_all(project.join("sub")).unwrap();
         fs::write(project.join("kept"), "before").unwrap();
         fs::write(project.join("sub/removed"), "before").unwrap();
-        let tree = WorkTree::open(&project, &snapshots).await.unwrap().snapshot().await.unwrap();
+        let tree = WorkTree::open(&project, &snapshots, &[]).await.unwrap().snapshot().await.unwrap();
         fs::write(project.join("kept"), "half").unwrap();
         fs::remove_dir_all(project.join("sub")).unwrap();
         fs::write(project.join("new"), "half").unwrap();
         // Another process opens the folder: it knows nothing but the recorded tree.
-        let after = WorkTree::open(&project, &snapshots).await.unwrap();
+        let after = WorkTree::open(&project, &snapshots, &[]).await.unwrap();
         assert!(after.ensure(&tree).await.unwrap());
         assert_eq!(fs::read_to_string(project.join("kept")).unwrap(), "before");
         assert_eq!(fs::read_to_string(project.join("sub/removed")).unwrap(), "before");

@@ -6,6 +6,7 @@
 use async_trait::async_trait;
 use longhaul_core::{ToolCall, ToolSpec};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{ModelError, estimate_tokens};
 
@@ -33,10 +34,18 @@ pub trait ChatModel: Send + Sync {
 pub struct ModelInfo {
     /// The name sent to the service: `gpt-5.1`.
     pub name: String,
-    /// The protocol spoken: `openai`.
+    /// The protocol spoken: `openai`, `openai-responses` or `anthropic`.
     pub provider: String,
     /// How many tokens prompt and answer may have together.
     pub window_tokens: u64,
+}
+
+impl ModelInfo {
+    /// The model as it is written in settings: `openai:gpt-5.1`, `anthropic:NAME`, `openai-responses:NAME`.
+    #[must_use]
+    pub fn spec(&self) -> String {
+        format!("{}:{}", self.provider, self.name)
+    }
 }
 
 /// One question to a model: the whole conversation so far.
@@ -50,6 +59,19 @@ pub struct ChatRequest {
     pub tools: Vec<ToolSpec>,
     /// Most tokens the answer may have; 0 leaves it to the service.
     pub answer_tokens_max: u32,
+    /// What the answer's text has to be, when it is for a program; none leaves it free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_schema: Option<AnswerSchema>,
+}
+
+/// A form for the answer's text: JSON of this schema and nothing around it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AnswerSchema {
+    /// A short name, `[a-z_]+`, which some services show the model.
+    pub name: String,
+    /// JSON Schema of an object. Services take a part of the standard only: `type`, `properties`, `required`, `items`,
+    /// `enum`, `anyOf`, and `additionalProperties: false` on each object.
+    pub schema: Value,
 }
 
 impl ChatRequest {
@@ -83,6 +105,9 @@ pub enum Message {
         /// The tools it asked for; each is answered by a following [`Message::Tool`].
         #[serde(default)]
         tool_calls: Vec<ToolCall>,
+        /// What it thought before, as its service gave it out.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        reasoning: Vec<Reasoning>,
     },
     /// The result of one tool call.
     Tool {
@@ -93,16 +118,33 @@ pub enum Message {
     },
 }
 
+/// Reasoning that a service wants back unchanged, and that nobody else can read: Anthropic refuses a conversation whose
+/// thinking blocks were changed by a letter, OpenAI one whose calls lack their reasoning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reasoning {
+    /// Whose it is, [`ModelInfo::spec`]: another model never gets it.
+    pub spec: String,
+    /// The block as the service's protocol has it.
+    pub block: Value,
+}
+
 impl Message {
+    /// A message of the model's that only says something.
+    #[must_use]
+    pub fn said(content: impl Into<String>) -> Self {
+        Self::Assistant { content: content.into(), tool_calls: Vec::new(), reasoning: Vec::new() }
+    }
+
     /// The message's size as [`estimate_tokens`] sees it.
     #[must_use]
     pub fn estimated_tokens(&self) -> u64 {
         4 + match self {
             Self::User { content } | Self::Tool { content, .. } => estimate_tokens(content),
-            Self::Assistant { content, tool_calls } => {
+            Self::Assistant { content, tool_calls, reasoning } => {
                 let calls =
                     tool_calls.iter().map(|call| 8 + estimate_tokens(&call.name) + estimate_tokens(&call.arguments));
-                estimate_tokens(content) + calls.sum::<u64>()
+                let thought = reasoning.iter().map(|thought| estimate_tokens(&thought.block.to_string()));
+                estimate_tokens(content) + calls.sum::<u64>() + thought.sum::<u64>()
             }
         }
     }
@@ -124,6 +166,36 @@ pub struct ChatResponse {
     /// The attempts that failed before this answer, oldest first.
     #[serde(default)]
     pub retries: Vec<Retry>,
+    /// What the model thought before it answered; it goes back with the answer, see [`Self::message`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasoning: Vec<Reasoning>,
+    /// Which of several configured models answered, [`ModelInfo::spec`]; empty in answers recorded by the first release.
+    #[serde(default)]
+    pub answered_by: String,
+    /// The models that were to answer before that one and did not, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed_over: Vec<PassedOver>,
+}
+
+impl ChatResponse {
+    /// The answer as a message of the conversation.
+    #[must_use]
+    pub fn message(&self) -> Message {
+        Message::Assistant {
+            content: self.content.clone(),
+            tool_calls: self.tool_calls.clone(),
+            reasoning: self.reasoning.clone(),
+        }
+    }
+}
+
+/// A configured model that did not answer, so that the next one was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedOver {
+    /// Which one, [`ModelInfo::spec`].
+    pub spec: String,
+    /// Why, as [`ModelError::code`] gives it; `resting` when it was not asked because it had failed a little before.
+    pub code: String,
 }
 
 /// Token counts of one answer.
@@ -135,6 +207,10 @@ pub struct Usage {
     pub answer_tokens: u64,
     /// How many of the prompt's tokens came from the service's cache.
     pub cached_tokens: u64,
+    /// How many of the prompt's tokens were written to that cache, where the service charges for it; no part of
+    /// `cached_tokens`.
+    #[serde(default)]
+    pub written_tokens: u64,
     /// True when the service gave no counts and these come from [`estimate_tokens`].
     #[serde(default)]
     pub estimated: bool,

@@ -1,7 +1,8 @@
 //! Chat models behind one port, token counts, and cassettes served over the real wire protocol.
 //!
-//! [`ChatModel`] is the port; [`OpenAiChat`] speaks the OpenAI Chat Completions protocol to any service that has it.
-//! A [`Cassette`] is a written story of replies and a [`CassetteServer`] serves it on loopback over that same protocol:
+//! [`ChatModel`] is the port; [`OpenAiChat`] speaks OpenAI's Chat Completions to any service that has them,
+//! [`OpenAiResponses`] OpenAI's Responses, [`AnthropicChat`] Anthropic's Messages, and [`FallbackChat`] is several of them.
+//! A [`Cassette`] is a written story of replies and a [`CassetteServer`] serves it on loopback over these same protocols:
 //! the one stand-in for a language model, used by the demo and the tests with the real client in front of it.
 //!
 //! ```
@@ -34,20 +35,29 @@
 //! # }
 //! ```
 
+mod anthropic;
 mod cassette;
 mod chat;
 mod error;
+mod fallback;
 mod openai;
 mod secret;
+mod service;
 
+pub use anthropic::{AnthropicChat, AnthropicSettings, Thinking};
 pub use cassette::{
-    Cassette, CassetteError, CassetteServer, CassetteServerError, CassetteServerSettings, Problem, Served,
-    ServedOutcome,
+    Cassette, CassetteError, CassetteRecorder, CassetteServer, CassetteServerError, CassetteServerSettings, Problem,
+    RecorderError, RecorderSettings, Served, ServedOutcome,
 };
-pub use chat::{ChatModel, ChatRequest, ChatResponse, Finish, Message, ModelInfo, OnDelta, Retry, Usage};
+pub use chat::{
+    AnswerSchema, ChatModel, ChatRequest, ChatResponse, Finish, Message, ModelInfo, OnDelta, PassedOver, Reasoning,
+    Retry, Usage,
+};
 pub use error::{ErrorKind, ModelError, Waiting};
+pub use fallback::FallbackChat;
 pub use longhaul_core::estimate_tokens;
 pub use openai::{
-    AnswerLimitField, CallLimits, EmbeddingClient, EmbeddingSettings, Embeddings, OpenAiChat, OpenAiSettings,
+    AnswerLimitField, EmbeddingClient, EmbeddingSettings, Embeddings, OpenAiChat, OpenAiResponses, OpenAiSettings,
 };
 pub use secret::Secret;
+pub use service::limits::CallLimits;

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use longhaul_durable::{DurableError, GraphError, NodeError};
-use longhaul_harness::{GitError, HarnessError, VerifyError};
+use longhaul_harness::{GitError, HarnessError, VerifyError, standalone::ListError};
 use longhaul_memory::EmbedError;
 use longhaul_milvus::MilvusError;
 use longhaul_model::{CassetteError, CassetteServerError, ModelError};
@@ -111,16 +111,39 @@ pub enum LonghaulError {
     /// The request is empty.
     #[error("the request is empty; say in a sentence what to build: `longhaul init \"a page that …\" --dir app`")]
     EmptyRequest,
+    /// Money is limited, and nobody said what the model costs.
+    #[error(
+        "money is limited and no price is known for {model}; add `[prices.\"{model}\"]` with `input` and `output` (for a million tokens each) to the user's longhaul.toml: docs/budgets.md"
+    )]
+    NoPrice {
+        /// The model.
+        model: String,
+    },
+    /// A feature that is to be taken up again was not put aside, or is not there.
+    #[error("{feature} {why}; `longhaul features --dir {dir}` lists them")]
+    NotParked {
+        /// The feature.
+        feature: String,
+        /// What it is instead.
+        why: &'static str,
+        /// The project.
+        dir: PathBuf,
+    },
+    /// The guarded files could not be written.
+    #[error(transparent)]
+    Projection(#[from] longhaul_harness::ProjectionError),
     /// Nobody named a model.
     #[error(
         "no model is named; add `--model openai:NAME` (and `--base-url URL` for a service of your own), or set OPENAI_MODEL; `longhaul demo` needs none"
     )]
     NoModel,
     /// The model's service needs a key.
-    #[error("no key for {base_url}; set OPENAI_API_KEY (in the environment, or in .env of the folder you run in)")]
+    #[error("no key for {base_url}; set {variable} (in the environment, or in .env of the folder you run in)")]
     NoKey {
         /// The service.
         base_url: String,
+        /// The variable that usually holds its key.
+        variable: &'static str,
     },
     /// Another process works on the project.
     #[error("another longhaul works on this project ({}); wait for it, or end it, then run the command again", holder(.0))]
@@ -177,6 +200,9 @@ pub enum LonghaulError {
     /// A verification on demand failed.
     #[error(transparent)]
     Verify(#[from] VerifyError),
+    /// A folder's own feature list cannot be verified.
+    #[error(transparent)]
+    List(#[from] ListError),
     /// A record cannot be read.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
@@ -249,8 +275,11 @@ impl LonghaulError {
             | Self::Folder { .. }
             | Self::EmptyRequest
             | Self::NoModel
+            | Self::NoPrice { .. }
+            | Self::NotParked { .. }
             | Self::Cassette(_)
             | Self::ReportNotWritten { .. }
+            | Self::List(_)
             | Self::VectorServer(_)
             | Self::NoKey { .. } => ErrorKind::Usage,
             Self::Busy(_) => ErrorKind::Retry,
@@ -268,6 +297,7 @@ impl LonghaulError {
             | Self::Unreconciled { .. }
             | Self::NoPlan { .. }
             | Self::CassetteServer(_)
+            | Self::Projection(_)
             | Self::Verify(_)
             | Self::Workspace(_) => ErrorKind::Failed,
         }

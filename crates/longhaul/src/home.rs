@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use longhaul_core::{Ambient, Event, Scope, TraceId};
 use longhaul_durable::{Progress, Runtime};
-use longhaul_harness::{Harness, HarnessSettings, SandboxPlace};
+use longhaul_harness::{Harness, HarnessSettings, SandboxPlace, spending::Spending};
 use longhaul_memory::{Embedder, Memory, remote::RemoteVectors};
 use longhaul_model::{ChatModel, Retry};
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
@@ -147,6 +147,7 @@ impl Longhaul {
             sandbox: Arc::new(move |place: SandboxPlace| {
                 let mut settings = SandboxSettings::new(place.project, place.runtime_dir, init.clone());
                 settings.readonly.extend(limits.readonly.iter().cloned());
+                settings.builder = limits.builder;
                 settings.toolchains.clone_from(&limits.toolchains);
                 settings.toolchains.extend(skills.iter().cloned());
                 settings.path_first.clone_from(&limits.path_first);
@@ -162,8 +163,10 @@ impl Longhaul {
                 };
                 settings
             }),
+            spending: Spending::new(self.store.clone(), self.ambient.clone(), self.settings.budget.clone()),
             work_dir: self.work_dir(),
             settings: self.harness_settings(),
+            agent: None,
         })
     }
 
@@ -201,6 +204,9 @@ impl Longhaul {
             regression_sample: given.regression_sample,
             recall_count: self.settings.memory.recall_count,
             boot_timeout: Duration::from_secs(given.boot_seconds_max),
+            stuck_repeats_max: given.stuck_repeats_max,
+            stuck_turns_max: given.stuck_turns_max,
+            budget: self.settings.budget.clone(),
             shell: ShellLimits {
                 seconds_max: self.settings.sandbox.command_seconds_max,
                 output_bytes_max: self.settings.sandbox.output_bytes_max,

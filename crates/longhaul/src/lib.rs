@@ -22,11 +22,13 @@ mod home;
 mod machine;
 mod mcp;
 mod memories;
+mod parked;
 mod queries;
 mod report;
 mod runs;
 mod serving;
 pub mod settings;
+mod until;
 mod vectors;
 mod verify;
 
@@ -43,10 +45,11 @@ pub use longhaul_durable::{
     StatusError, WaitInfo, replay,
 };
 pub use longhaul_harness::{
-    Phase,
+    JOBS_MAX, Phase,
     features::{Feature, Standing as FeatureStanding},
     history::{Purpose, SessionEntry, SessionOutcome},
     project::Project,
+    spending::{Money, MoneyError, Spent},
     verification::{Refusal, StoredVerdict},
 };
 pub use longhaul_knowledge as knowledge;
@@ -72,9 +75,10 @@ pub use memories::{
     Packing, Question, Remembering, memory_error_kind, memory_over, questions, receipt_lines, review_error_kind,
     session_error_kind,
 };
-pub use queries::{Details, FeatureView, Status};
+pub use queries::{Details, FeatureView, ParkedView, Status};
 pub use report::ReportWritten;
 pub use runs::{Ending, InitRequest, RunLimits, RunReport};
 pub use serving::{Listening, Serving, ServingError, keys_of};
 pub use tokio_util::sync::CancellationToken;
-pub use verify::VerdictView;
+pub use until::Until;
+pub use verify::{VerdictView, VerifyRequest, junit, verify};

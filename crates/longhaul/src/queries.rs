@@ -7,6 +7,7 @@ use longhaul_harness::{
     features::{Feature, pick},
     history::SessionEntry,
     project::Project,
+    spending::{self, Spent},
     verification::{self, StoredVerdict},
 };
 use longhaul_store::{StoreError, events, lease_holder};
@@ -36,6 +37,8 @@ pub struct Status {
     pub total: usize,
     /// Ids of features put aside.
     pub parked: Vec<String>,
+    /// Why, for each of them.
+    pub parked_because: Vec<ParkedView>,
     /// Ids of features that used to pass.
     pub broken: Vec<String>,
     /// What the next session takes up.
@@ -48,8 +51,23 @@ pub struct Status {
     pub prompt_tokens: u64,
     /// Tokens received so far.
     pub answer_tokens: u64,
+    /// What it has used of its budget, and the requests that were never settled.
+    pub spent: Spent,
+    /// Each limit of the budget with what is used of it: `12,000 of 100,000 tokens`.
+    pub budget: Vec<String>,
     /// Process that works on it now.
     pub running: Option<u32>,
+}
+
+/// Why a feature was put aside.
+#[derive(Debug, Clone, Serialize)]
+pub struct ParkedView {
+    /// Its id.
+    pub feature: String,
+    /// What is suspected, in a sentence.
+    pub suspected: Option<String>,
+    /// The record with the whole diagnosis; `longhaul show` prints it.
+    pub diagnosis: Option<String>,
 }
 
 /// A feature as listed.
@@ -73,6 +91,10 @@ pub struct FeatureView {
     pub commit: Option<String>,
     /// Sessions that failed on it.
     pub attempts: u32,
+    /// What is suspected to keep it from passing, when it was put aside.
+    pub suspected: Option<String>,
+    /// The record with the whole diagnosis.
+    pub diagnosis: Option<String>,
 }
 
 /// Everything a report shows of a project.
@@ -99,7 +121,11 @@ impl Longhaul {
         let project = self.project(dir).await?;
         let rows = self.rows(&project).await?;
         let (scope, thread) = (self.scope.clone(), project.thread.clone());
-        let holder = self.store.read::<_, StoreError>(move |read| lease_holder(read, &scope, &thread)).await?;
+        let owner = project.owner.clone();
+        let read = self.store.read::<_, StoreError>(move |read| {
+            Ok((lease_holder(read, &scope, &thread)?, spending::spent(read, &owner)?))
+        });
+        let (holder, spent) = read.await?;
         let of = |wanted: fn(&Feature) -> bool| -> Vec<String> {
             rows.features.iter().filter(|f| wanted(f)).map(|f| f.id().to_string()).collect()
         };
@@ -129,6 +155,9 @@ impl Longhaul {
             last_summary: rows.sessions.last().map(|entry| entry.summary.clone()),
             prompt_tokens: rows.sessions.iter().map(|entry| entry.prompt_tokens).sum(),
             answer_tokens: rows.sessions.iter().map(|entry| entry.answer_tokens).sum(),
+            parked_because: rows.features.iter().filter(|f| f.standing.parked).map(parked).collect(),
+            budget: self.settings.budget.used(&spent, rows.sessions.iter().filter(|entry| entry.number > 0).count()),
+            spent,
             running: holder.map(|holder| holder.pid),
         })
     }
@@ -180,7 +209,7 @@ impl Longhaul {
     }
 }
 
-fn view(feature: Feature) -> FeatureView {
+pub(crate) fn view(feature: Feature) -> FeatureView {
     let Feature { definition, standing } = feature;
     FeatureView {
         id: definition.id.to_string(),
@@ -192,5 +221,16 @@ fn view(feature: Feature) -> FeatureView {
         broken: standing.broken,
         commit: standing.commit,
         attempts: standing.attempts,
+        suspected: standing.suspected,
+        diagnosis: standing.diagnosis,
+    }
+}
+
+fn parked(feature: &Feature) -> ParkedView {
+    let standing = &feature.standing;
+    ParkedView {
+        feature: feature.id().to_string(),
+        suspected: standing.suspected.clone(),
+        diagnosis: standing.diagnosis.clone(),
     }
 }

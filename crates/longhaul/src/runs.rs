@@ -5,19 +5,21 @@ use std::{
     sync::Arc,
 };
 
-use longhaul_durable::{Outcome, RunOptions, StopWhen};
+use longhaul_durable::{Outcome, RunOptions, Status as ExecutionStatus, StopWhen};
 use longhaul_harness::{
     Harness, HarnessState, Phase,
-    features::{self, Feature},
+    features::{self, Feature, pick},
     graph,
     history::{self, SessionEntry, SessionOutcome},
     project::{self, NewProject, Project},
+    spending::{self, Money, RunBudget, Spent},
 };
+use longhaul_model::Retry;
 use longhaul_store::StoreError;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Longhaul, LonghaulError, connect::Connected, folder, settings::ModelSpec};
+use crate::{Longhaul, LonghaulError, Until, connect::Connected, folder, settings::ModelSpec, until::Patience};
 
 /// What `init` is asked.
 #[derive(Debug, Clone)]
@@ -28,11 +30,17 @@ pub struct InitRequest {
     pub dir: PathBuf,
 }
 
-/// How far a run may go.
+/// How far a run may go. What the settings limit for the project holds beside it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunLimits {
     /// Most coding sessions; the one that was interrupted counts.
     pub sessions: Option<u32>,
+    /// Most tokens, sent and received.
+    pub tokens: Option<u64>,
+    /// Most money, in the currency of the prices.
+    pub money: Option<Money>,
+    /// When it ends by itself; with it, failures of the model's service are waited out.
+    pub until: Option<Until>,
 }
 
 /// Why a run ended.
@@ -45,6 +53,8 @@ pub enum Ending {
     Planned,
     /// The limit of sessions is reached.
     Limit,
+    /// A limit of the budget is reached: tokens, money, time, or sessions of the project.
+    Budget,
     /// What is left is parked, or waits for something parked.
     Stuck,
     /// A person has to answer something first.
@@ -72,6 +82,10 @@ pub struct RunReport {
     pub prompt_tokens: u64,
     /// Tokens received so far.
     pub answer_tokens: u64,
+    /// What was used of the budget, requests whose answer was never recorded counted whole.
+    pub spent: Spent,
+    /// The limit that is reached, when it ended because of one.
+    pub limit: Option<String>,
 }
 
 /// The rows of a project.
@@ -83,6 +97,11 @@ pub(crate) struct Rows {
 impl Rows {
     pub(crate) fn planned(&self) -> bool {
         self.sessions.iter().any(|entry| entry.outcome == SessionOutcome::Planned)
+    }
+
+    /// Coding sessions that have ended.
+    fn coded(&self) -> u32 {
+        u32::try_from(self.sessions.iter().filter(|entry| entry.number > 0).count()).unwrap_or(u32::MAX)
     }
 
     /// Where a new execution begins.
@@ -126,20 +145,41 @@ impl Longhaul {
         let embedder = self.embedder()?;
         let project = match begun {
             Some(project) => self.with_model(project, &spec).await?,
-            None => self.register(&asked, spec.to_string()).await?,
+            None => self.register(&asked, &spec).await?,
         };
         let harness = self.harness(connected.model.clone(), Some(embedder));
-        let stop: StopWhen<HarnessState> = Arc::new(|state: &HarnessState| state.phase != Phase::Planning);
-        self.drive(&project, &harness, connected, stop, cancel).await
+        self.begin_spending(&harness, &project, RunLimits::default()).await?;
+        let spending = harness.spending.clone();
+        let stop: StopWhen<HarnessState> =
+            Arc::new(move |state: &HarnessState| state.phase != Phase::Planning || spending.stops().is_some());
+        let ended = self.drive(&project, &harness, stop, cancel).await;
+        stop_server(connected).await;
+        ended
     }
 
-    async fn register(&self, asked: &InitRequest, model: String) -> Result<Project, LonghaulError> {
-        let chosen = self.settings.origins.contains_key("model.base_url");
+    /// Takes note of what was spent before this run, and refuses one that could not pay for anything.
+    async fn begin_spending(
+        &self,
+        harness: &Harness,
+        project: &Project,
+        limits: RunLimits,
+    ) -> Result<Option<String>, LonghaulError> {
+        let until = limits.until.and_then(Until::moment);
+        let budget = RunBudget { tokens_max: limits.tokens, money_max: limits.money, until };
+        harness.spending.begin(&project.owner, budget).await?;
+        let model = &harness.model.info().name;
+        if harness.spending.lacks_price(model) {
+            return Err(LonghaulError::NoPrice { model: model.clone() });
+        }
+        Ok(harness.spending.stops())
+    }
+
+    async fn register(&self, asked: &InitRequest, spec: &ModelSpec) -> Result<Project, LonghaulError> {
         let new = NewProject {
             dir: folder::make_new(&asked.dir)?,
             request: asked.request.trim().to_owned(),
-            model,
-            base_url: chosen.then(|| self.settings.model.base_url.clone()),
+            model: spec.to_string(),
+            base_url: self.settings.chosen_address(spec),
         };
         let (scope, trace) = (self.scope.clone(), self.trace.clone());
         let mut project = self.store.write::<_, StoreError>(move |tx| project::create(tx, &scope, new)).await?;
@@ -152,8 +192,8 @@ impl Longhaul {
     async fn with_model(&self, mut project: Project, spec: &ModelSpec) -> Result<Project, LonghaulError> {
         let begun_with = project.clone();
         project.model = spec.to_string();
-        if self.settings.origins.contains_key("model.base_url") {
-            project.base_url = Some(self.settings.model.base_url.clone());
+        if let Some(address) = self.settings.chosen_address(spec) {
+            project.base_url = Some(address);
         }
         if project != begun_with {
             let named = project.clone();
@@ -173,24 +213,77 @@ impl Longhaul {
         cancel: CancellationToken,
     ) -> Result<RunReport, LonghaulError> {
         let project = self.project_to_work_on(dir).await?;
+        // Where nothing can be done, nothing is started: no application, no browser, no request.
+        if let Some(report) = self.nothing_to_do(&project).await? {
+            return Ok(report);
+        }
         self.check_machine().await?;
         let (connected, spec) = self.connect(Some((&project.model, project.base_url.as_deref()))).await?;
         let embedder = self.embedder()?;
         let planned = self.rows(&project).await?.planned();
         let project = if planned { project } else { self.with_model(project, &spec).await? };
         let harness = self.harness(connected.model.clone(), Some(embedder));
+        let rows = self.rows(&project).await?;
+        if let Some(limit) = self.begin_spending(&harness, &project, limits).await? {
+            stop_server(connected).await;
+            let report = self.run_report(&project, Ending::Budget, &rows).await?;
+            return Ok(RunReport { limit: Some(limit), ..report });
+        }
         let most = limits.sessions.unwrap_or(u32::try_from(harness.settings.sessions_max).unwrap_or(u32::MAX));
-        let first = self.rows(&project).await?.state().sessions;
-        let stop: StopWhen<HarnessState> =
-            Arc::new(move |state: &HarnessState| state.phase == Phase::Coding && state.sessions >= first + most);
-        self.drive(&project, &harness, connected, stop, cancel).await
+        let of_project = self.settings.budget.sessions_max.map_or(u32::MAX, |max| max.saturating_sub(rows.coded()));
+        let last = rows.state().sessions.saturating_add(most.min(of_project));
+        let spending = harness.spending.clone();
+        let stop: StopWhen<HarnessState> = Arc::new(move |state: &HarnessState| match state.phase {
+            Phase::Planning => spending.stops().is_some(),
+            Phase::Coding => state.sessions >= last || spending.stops().is_some(),
+            Phase::FinalCheck | Phase::Done | Phase::Stuck => false,
+        });
+        let mut patience = Patience::default();
+        let ended = loop {
+            let ended = self.drive(&project, &harness, stop.clone(), cancel.clone()).await;
+            let done = self.rows(&project).await?.sessions.len();
+            if done > rows.sessions.len() {
+                patience.renew();
+            }
+            let Err(error) = &ended else { break ended };
+            let Some(wait) = patience.wait(error, limits.until, self.ambient.clock.now()) else { break ended };
+            let waited_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            // Nobody may be looking.
+            let _ = self.retries.send(Retry { status: None, code: "run_waits".to_owned(), waited_ms });
+            if cancel.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+                break ended;
+            }
+        };
+        stop_server(connected).await;
+        ended
+    }
+
+    /// The report of a run that need not begin: what is left is parked, or the project has had all its sessions.
+    async fn nothing_to_do(&self, project: &Project) -> Result<Option<RunReport>, LonghaulError> {
+        let rows = self.rows(project).await?;
+        if !rows.planned() || rows.features.iter().all(|f| f.standing.passes) {
+            return Ok(None);
+        }
+        let max = self.settings.budget.sessions_max.filter(|max| rows.coded() >= *max);
+        if let Some(max) = max {
+            let report = self.run_report(project, Ending::Budget, &rows).await?;
+            return Ok(Some(RunReport { limit: Some(format!("the project's {max} sessions are used")), ..report }));
+        }
+        if pick(&rows.features).is_some() {
+            return Ok(None);
+        }
+        // In the middle of a session there may still be something to close.
+        let known = self.runtime.find(&self.scope, &project.thread).await?;
+        if known.is_some_and(|known| known.status != ExecutionStatus::Completed) {
+            return Ok(None);
+        }
+        self.run_report(project, Ending::Stuck, &rows).await.map(Some)
     }
 
     async fn drive(
         &self,
         project: &Project,
         harness: &Arc<Harness>,
-        connected: Connected,
         stop: StopWhen<HarnessState>,
         cancel: CancellationToken,
     ) -> Result<RunReport, LonghaulError> {
@@ -209,12 +302,11 @@ impl Longhaul {
         if let Err(error) = harness.memory.index_pending().await {
             tracing::warn!(%error, "some memories are found by keyword only until the next run");
         }
-        if let Some(server) = connected.server {
-            server.stop().await;
-        }
+        let limit = harness.spending.stops();
         let ending = match outcome? {
             Outcome::Completed(state) if state.phase == Phase::Done => Ending::Done,
             Outcome::Completed(_) => Ending::Stuck,
+            Outcome::Stopped(_) if limit.is_some() => Ending::Budget,
             Outcome::Stopped(state) if state.sessions == 0 => Ending::Planned,
             Outcome::Stopped(_) => Ending::Limit,
             Outcome::Waiting(_) => Ending::Waiting,
@@ -226,7 +318,22 @@ impl Longhaul {
         if ending == Ending::Stuck && !rows.planned() {
             return Err(LonghaulError::NoPlan { dir: project.dir.clone() });
         }
-        Ok(report(project, ending, &rows))
+        let report = self.run_report(project, ending, &rows).await?;
+        let of_project = self.settings.budget.sessions_max.filter(|max| rows.coded() >= *max);
+        Ok(match (ending, limit, of_project) {
+            (Ending::Budget, limit, _) => RunReport { limit, ..report },
+            (Ending::Limit, _, Some(max)) => {
+                let limit = Some(format!("the project's {max} sessions are used"));
+                RunReport { ending: Ending::Budget, limit, ..report }
+            }
+            _ => report,
+        })
+    }
+
+    async fn run_report(&self, project: &Project, ending: Ending, rows: &Rows) -> Result<RunReport, LonghaulError> {
+        let owner = project.owner.clone();
+        let spent = self.store.read::<_, StoreError>(move |read| spending::spent(read, &owner)).await?;
+        Ok(report(project, ending, rows, spent))
     }
 
     pub(crate) async fn rows(&self, project: &Project) -> Result<Rows, LonghaulError> {
@@ -238,7 +345,13 @@ impl Longhaul {
     }
 }
 
-fn report(project: &Project, ending: Ending, rows: &Rows) -> RunReport {
+async fn stop_server(connected: Connected) {
+    for server in connected.servers {
+        server.stop().await;
+    }
+}
+
+fn report(project: &Project, ending: Ending, rows: &Rows, spent: Spent) -> RunReport {
     let count = |of: fn(&Feature) -> bool| rows.features.iter().filter(|f| of(f)).count();
     RunReport {
         dir: project.dir.clone(),
@@ -249,5 +362,7 @@ fn report(project: &Project, ending: Ending, rows: &Rows) -> RunReport {
         sessions: rows.sessions.iter().filter(|entry| entry.number > 0).count(),
         prompt_tokens: rows.sessions.iter().map(|entry| entry.prompt_tokens).sum(),
         answer_tokens: rows.sessions.iter().map(|entry| entry.answer_tokens).sum(),
+        spent,
+        limit: None,
     }
 }

@@ -47,6 +47,7 @@ const MAY_SLEEP: &[(&str, &str)] = &[
     ("crates/longhaul-durable/tests/it/replaying.rs", "a graph's timer is what is recorded and replayed"),
     ("crates/longhaul-durable/src/task.rs", "the pause before another attempt is the policy"),
     ("crates/longhaul-durable/src/timers.rs", "durable timers are about time"),
+    ("crates/longhaul/src/runs.rs", "a run that has time waits for a service that does not answer"),
     ("crates/longhaul-durable/src/worker.rs", "a worker pauses after a failure of the store"),
     ("crates/longhaul-durable/tests/it/queue.rs", "work takes its time, and idle workers are watched for a while"),
     ("crates/longhaul-durable/tests/it/queue_ends.rs", "work takes its time"),
@@ -56,9 +57,12 @@ const MAY_SLEEP: &[(&str, &str)] = &[
     ("crates/longhaul-durable/tests/it/timers.rs", "the nodes of its graphs sleep durably"),
     ("crates/longhaul-memory/src/measure/engine.rs", "it looks at how much memory the background takes while it works"),
     ("crates/longhaul-memory/src/measure/vectors.rs", "writes come at a stated rate"),
-    ("crates/longhaul-model/src/cassette/server.rs", "a cassette states how long the service makes the client wait"),
+    (
+        "crates/longhaul-model/src/cassette/server/mod.rs",
+        "a cassette states how long the service makes the client wait",
+    ),
     ("crates/longhaul-model/src/openai/embeddings.rs", "waits before it asks a failing service again"),
-    ("crates/longhaul-model/src/openai/mod.rs", "a busy service says when it wants to be asked again"),
+    ("crates/longhaul-model/src/service/mod.rs", "a busy service says when it wants to be asked again"),
     (
         "crates/longhaul-harness/src/verifier/expect.rs",
         "looks again at a page until it shows what is expected, or the time is up",

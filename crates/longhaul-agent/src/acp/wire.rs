@@ -62,6 +62,13 @@ pub struct AskedPermission {
 }
 
 impl AskedPermission {
+    /// A request without options, for whoever tests rules.
+    #[must_use]
+    pub fn about(kind: &str, title: &str, input: &str) -> Self {
+        let [kind, title, input] = [kind, title, input].map(str::to_owned);
+        Self { kind, title, input, options: Vec::new() }
+    }
+
     pub(super) fn parse(params: &Value, known: Option<&Call>) -> Self {
         let call = &params["toolCall"];
         let kind = text(&call["kind"]).or_else(|| known.map(|k| k.kind.clone())).unwrap_or_else(|| "other".to_owned());

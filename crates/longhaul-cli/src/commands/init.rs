@@ -30,17 +30,25 @@ pub(crate) struct Init {
 /// Which model works.
 #[derive(Debug, Args)]
 pub(crate) struct ModelFlags {
-    /// The model: openai:NAME, cassette:FILE or cassette:demo [default: OPENAI_MODEL, or the project's]
+    /// The model: openai:NAME, anthropic:NAME, openai-responses:NAME, cassette:FILE or cassette:demo [default:
+    /// OPENAI_MODEL, or the project's]
     #[arg(long, value_name = "SPEC")]
     model: Option<String>,
-    /// Where the model's service is, up to and including /v1 [default: OPENAI_BASE_URL, or OpenAI's]
+    /// Where the model's service is, up to and including /v1 [default: OPENAI_BASE_URL or ANTHROPIC_BASE_URL, or OpenAI's
+    /// or Anthropic's own]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
 }
 
 impl ModelFlags {
-    pub(super) fn assignments(&self) -> [(&'static str, Option<&str>, &'static str); 2] {
-        [("model.spec", self.model.as_deref(), "--model"), ("model.base_url", self.base_url.as_deref(), "--base-url")]
+    /// The address is meant for the model's service, whichever protocol that speaks.
+    pub(super) fn assignments(&self) -> [(&'static str, Option<&str>, &'static str); 3] {
+        let base_url = self.base_url.as_deref();
+        [
+            ("model.spec", self.model.as_deref(), "--model"),
+            ("model.base_url", base_url, "--base-url"),
+            ("model.anthropic_url", base_url, "--base-url"),
+        ]
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use longhaul::{FeatureView, Status};
+use clap::{Args, Subcommand};
+use longhaul::{FeatureId, FeatureView, Status};
 
 use super::work;
 use crate::{
@@ -24,7 +24,30 @@ pub(crate) struct StatusArgs {
 ///
 /// With --verbose, the steps that verify each of them too.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Features {
+    #[command(subcommand)]
+    change: Option<Change>,
+    /// The project
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+}
+
+/// What a person may change.
+#[derive(Debug, Subcommand)]
+enum Change {
+    /// Take a feature up again that was put aside after too many failed sessions
+    Unpark(Unpark),
+}
+
+/// What `unpark` is told.
+#[derive(Debug, Args)]
+struct Unpark {
+    /// The feature: F03
+    feature: FeatureId,
+    /// What has changed since, for whoever reads it later
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
     /// The project
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
@@ -54,9 +77,17 @@ fn describe(style: Style, status: &Status) -> Vec<String> {
         row("features", &format!("{} of {} verified", status.passing, status.total)),
         row("sessions", &format!("{}{}{spent} tokens", status.sessions, style.dot())),
     ];
+    if !status.budget.is_empty() {
+        lines.push(row("budget", &status.budget.join(style.dot())));
+    }
     for (name, list) in [("broken", &status.broken), ("parked", &status.parked)] {
         if !list.is_empty() {
             lines.push(row(name, &list.join(", ")));
+        }
+    }
+    for parked in &status.parked_because {
+        if let Some(suspected) = &parked.suspected {
+            lines.push(row("", &format!("{}: {suspected}", parked.feature)));
         }
     }
     if let Some(last) = &status.last_summary {
@@ -74,8 +105,24 @@ fn describe(style: Style, status: &Status) -> Vec<String> {
     lines
 }
 
+fn unpark(global: &Global, command: &Unpark) -> anyhow::Result<Exit> {
+    let settings = global.settings(Some(&command.dir), &[])?;
+    let unparked = work::runtime()?.block_on(async {
+        work::open(settings).await?.unpark(&command.dir, &command.feature, &command.reason).await
+    })?;
+    if global.json {
+        print_line(&serde_json::to_string_pretty(&unparked)?)?;
+    } else {
+        print_line(&format!("{} is taken up again: longhaul run --dir {}", unparked.id, command.dir.display()))?;
+    }
+    Ok(Exit::Done)
+}
+
 /// Runs `features`.
 pub(crate) fn features(global: &Global, command: &Features) -> anyhow::Result<Exit> {
+    if let Some(Change::Unpark(command)) = &command.change {
+        return unpark(global, command);
+    }
     let settings = global.settings(Some(&command.dir), &[])?;
     let features = work::runtime()?.block_on(async { work::open(settings).await?.features(&command.dir).await })?;
     if global.json {
@@ -87,6 +134,11 @@ pub(crate) fn features(global: &Global, command: &Features) -> anyhow::Result<Ex
         print_line(&line(style, feature))?;
         if let Some(reason) = &feature.broken {
             print_line(&style.paint(Ink::Bad, &format!("       {}", style.fit_after(7, reason))))?;
+        }
+        if let Some(suspected) = feature.suspected.as_ref().filter(|_| feature.parked) {
+            print_line(&style.paint(Ink::Notice, &format!("       {}", style.fit_after(7, suspected))))?;
+            let record = feature.diagnosis.as_deref().unwrap_or_default();
+            print_line(&style.paint(Ink::Faint, &format!("       longhaul show {record}")))?;
         }
         for (index, step) in feature.steps.iter().enumerate().filter(|_| global.verbose) {
             print_line(&style.paint(Ink::Faint, &format!("       {}. {}", index + 1, style.fit_after(10, step))))?;

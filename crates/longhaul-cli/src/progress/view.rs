@@ -101,6 +101,14 @@ impl View {
             "agent.permission" => self.permission(data),
             "claim.refused" => self.refused(data),
             "feature.passed" => self.passed(data),
+            "feature.parked" => {
+                let mut lines = self.one(Glyph::Notice, &format!("{} is parked", text(data, "feature")));
+                lines.push(self.below(text(data, "suspected")));
+                lines
+            }
+            "budget.exhausted" => {
+                self.one(Glyph::Notice, &format!("the budget allows no further request: {}", text(data, "limit")))
+            }
             "final_check.started" => self.final_check(data),
             "changes.set_aside" => self.one(Glyph::Notice, "unfinished changes are kept aside as a patch"),
             "run.finished" => self.finished(data),
@@ -233,6 +241,13 @@ impl View {
         if retries > 0 {
             let times = count(retries, "retry").replace("retrys", "retries");
             lines.extend(self.one(Glyph::Notice, &format!("the model's service answered after {times}")));
+        }
+        for told in data["told"].as_array().into_iter().flatten() {
+            if let Some(sign) = told["stuck"].as_str() {
+                lines.extend(self.one(Glyph::Notice, &format!("gets nowhere: {sign}")));
+            } else if let Some(why) = told["hand_over"].as_str() {
+                lines.extend(self.one(Glyph::Notice, &format!("asked to hand over: {why}")));
+            }
         }
         if self.detail == Detail::Verbose {
             let tools: Vec<&str> = data["tools"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

@@ -68,7 +68,7 @@ fn faults_planted_into_the_demos_application_are_refused() {
     for fault in &FAULTS {
         let path = stage.app().join(fault.file);
         let healthy = swap(&path, fault.old, fault.new);
-        let verdict = verify(&stage, 1, fault.feature);
+        let verdict = verify(&stage, 3, fault.feature);
         let refusal = &verdict["refusal"];
         assert_eq!((&verdict["passed"], &refusal["sentence"]), (&json!(false), &json!(fault.sentence)), "{verdict}");
         assert!(refusal["reason"].as_str().unwrap().contains(fault.reason), "{verdict}");

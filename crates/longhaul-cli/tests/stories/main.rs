@@ -12,4 +12,5 @@ mod processes;
 mod prompts;
 mod proxy;
 mod stage;
+mod tampering;
 mod tiny;

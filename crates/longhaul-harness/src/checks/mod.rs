@@ -5,6 +5,10 @@
 //!
 //! The vocabulary with examples: `docs/checks.md`.
 
+mod around;
+mod artifacts;
+mod fields;
+pub(crate) mod formula;
 mod parse;
 mod print;
 mod rules;
@@ -12,6 +16,11 @@ mod rules;
 use longhaul_core::Digest;
 use longhaul_tools::browser::{DialogKind, Target, UploadFile};
 
+pub use around::{DownloadCheck, PermissionCheck, PrintCheck, TOLERANCE_DEFAULT, TabCheck, VisualCheck};
+pub use artifacts::{
+    COMMAND_MS_DEFAULT, COMMAND_MS_MAX, CitationCheck, CommandCheck, FileCheck, NUMBER_TOLERANCE, TableCheck,
+};
+pub use formula::Formula;
 pub use parse::{parse_check, parse_feature_checks};
 
 /// Longest wait of an expectation, in milliseconds.
@@ -80,6 +89,59 @@ pub enum CheckAction {
     RestartApp,
     /// Calls the application's HTTP interface, beside the browser.
     Http(HttpCheck),
+    /// Goes to another tab, or closes one.
+    Tab(TabCheck),
+    /// Grants or denies a permission.
+    Permission(PermissionCheck),
+    /// Expects a download.
+    Download(DownloadCheck),
+    /// Expects that the page asks to be printed.
+    Print(PrintCheck),
+    /// Compares a picture with the accepted one.
+    Visual(Box<VisualCheck>),
+    /// Runs a program of the project in the sandbox.
+    Command(CommandCheck),
+    /// Looks at a file of the project.
+    File(FileCheck),
+    /// Looks at a table of the project.
+    Table(Box<TableCheck>),
+    /// Looks whether a document names its sources.
+    Citation(CitationCheck),
+}
+
+impl CheckAction {
+    /// Whether it is carried out on a page.
+    #[must_use]
+    pub fn needs_page(&self) -> bool {
+        match self {
+            Self::Goto { .. }
+            | Self::Act(_)
+            | Self::Dialog(_)
+            | Self::Remember { .. }
+            | Self::Expect(_)
+            | Self::ExpectUrl { .. }
+            | Self::NoConsoleErrors
+            | Self::NoFailedRequests
+            | Self::Reload
+            | Self::Tab(_)
+            | Self::Permission(_)
+            | Self::Download(_)
+            | Self::Print(_)
+            | Self::Visual(_) => true,
+            Self::RestartApp
+            | Self::Http(_)
+            | Self::Command(_)
+            | Self::File(_)
+            | Self::Table(_)
+            | Self::Citation(_) => false,
+        }
+    }
+
+    /// Whether it needs the application to run.
+    #[must_use]
+    pub fn needs_app(&self) -> bool {
+        self.needs_page() || matches!(self, Self::RestartApp | Self::Http(_))
+    }
 }
 
 /// What a user does.

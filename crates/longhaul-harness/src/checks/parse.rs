@@ -1,15 +1,15 @@
 //! From JSON to checks. Every refusal names the place, so that whoever planned the check can mend exactly that.
 
-use longhaul_tools::browser::{DialogKind, Key, Target, UploadFile};
-use serde_json::{Map, Value};
+use longhaul_tools::browser::DialogKind;
+use serde_json::Value;
 
 use super::{
-    Act, CHECKS_MAX, Check, CheckAction, CheckError, Condition, CountExpr, DialogExpectation, Expect, HttpCheck, Query,
-    WITHIN_MS_DEFAULT, WITHIN_MS_MAX, rules,
+    Act, CHECKS_MAX, Check, CheckAction, CheckError, CitationCheck, CommandCheck, Condition, DialogExpectation,
+    DownloadCheck, Expect, FileCheck, HttpCheck, PermissionCheck, PrintCheck, Query, TabCheck, TableCheck, VisualCheck,
+    WITHIN_MS_DEFAULT, WITHIN_MS_MAX,
+    fields::{Fields, is_name, refuse},
+    rules,
 };
-
-const TEXT_CHARS_MAX: usize = 20_000;
-const FILE_CHARS_MAX: usize = 200_000;
 
 /// Parses the checks of one feature and holds them against its sentences.
 ///
@@ -53,12 +53,22 @@ pub fn parse_check(value: &Value, place: &str) -> Result<Check, CheckError> {
         "reload" => CheckAction::Reload,
         "restart_app" => CheckAction::RestartApp,
         "http" => CheckAction::Http(parse_http(&mut fields)?),
+        "tab" => CheckAction::Tab(TabCheck::parse(&mut fields)?),
+        "permission" => CheckAction::Permission(PermissionCheck::parse(&mut fields)?),
+        "download" => CheckAction::Download(DownloadCheck::parse(&mut fields)?),
+        "print" => CheckAction::Print(PrintCheck::parse(&mut fields)?),
+        "visual" => CheckAction::Visual(Box::new(VisualCheck::parse(&mut fields)?)),
+        "command" => CheckAction::Command(CommandCheck::parse(&mut fields)?),
+        "file" => CheckAction::File(FileCheck::parse(&mut fields)?),
+        "table" => CheckAction::Table(Box::new(TableCheck::parse(&mut fields)?)),
+        "citation" => CheckAction::Citation(CitationCheck::parse(&mut fields)?),
         unknown => {
             return refuse(
                 format!("{place}.check"),
                 format!(
                     "{unknown:?} is not a check; the checks are goto, act, dialog, remember, expect, no_console_errors, \
-                     no_failed_requests, reload, restart_app, http"
+                     no_failed_requests, reload, restart_app, http, tab, permission, download, print, visual, command, \
+                     file, table, citation"
                 ),
             );
         }
@@ -192,195 +202,4 @@ fn parse_http(fields: &mut Fields<'_>) -> Result<HttpCheck, CheckError> {
         return refuse(fields.at("status"), "is missing; give the status it must answer, such as 200");
     };
     Ok(HttpCheck { method, path, body: fields.json("body"), status, json: fields.json("json") })
-}
-
-fn refuse<T>(place: impl Into<String>, message: impl Into<String>) -> Result<T, CheckError> {
-    Err(CheckError { place: place.into(), message: message.into() })
-}
-
-fn is_name(text: &str) -> bool {
-    text.len() <= 40
-        && text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-}
-
-/// The fields of one check, which notes those it was asked for.
-struct Fields<'a> {
-    object: &'a Map<String, Value>,
-    place: &'a str,
-    used: Vec<&'static str>,
-}
-
-impl Fields<'_> {
-    fn at(&self, field: &str) -> String {
-        format!("{}.{field}", self.place)
-    }
-
-    fn take(&mut self, field: &'static str) -> Option<&Value> {
-        if !self.used.contains(&field) {
-            self.used.push(field);
-        }
-        self.object.get(field)
-    }
-
-    fn finish(self, check: &str) -> Result<(), CheckError> {
-        match self.object.keys().find(|key| !self.used.contains(&key.as_str())) {
-            None => Ok(()),
-            Some(unknown) => {
-                let known = self.used.join(", ");
-                refuse(self.at(unknown), format!("is not a field of this {check} (known: {known})"))
-            }
-        }
-    }
-
-    fn optional_text(&mut self, field: &'static str) -> Result<Option<String>, CheckError> {
-        let place = self.at(field);
-        match self.take(field) {
-            None => Ok(None),
-            Some(Value::String(text)) if !text.trim().is_empty() && text.chars().count() <= TEXT_CHARS_MAX => {
-                Ok(Some(text.clone()))
-            }
-            Some(_) => refuse(place, format!("must be a text of 1 to {TEXT_CHARS_MAX} characters")),
-        }
-    }
-
-    fn required_text(&mut self, field: &'static str) -> Result<String, CheckError> {
-        match self.optional_text(field)? {
-            Some(text) => Ok(text),
-            None => refuse(self.at(field), "is missing"),
-        }
-    }
-
-    /// A text that may be empty.
-    fn any_text(&mut self, field: &'static str) -> Result<String, CheckError> {
-        let place = self.at(field);
-        match self.take(field) {
-            Some(Value::String(text)) if text.chars().count() <= TEXT_CHARS_MAX => Ok(text.clone()),
-            Some(_) => refuse(place, format!("must be a text of at most {TEXT_CHARS_MAX} characters")),
-            None => refuse(place, "is missing"),
-        }
-    }
-
-    fn path(&mut self) -> Result<String, CheckError> {
-        let path = self.required_text("path")?;
-        let inside = path.starts_with('/')
-            && !path.starts_with("//")
-            && !path.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\');
-        if inside {
-            Ok(path)
-        } else {
-            refuse(
-                self.at("path"),
-                "must start with one / and have no white space: it is below the application's address",
-            )
-        }
-    }
-
-    fn key(&mut self) -> Result<String, CheckError> {
-        let key = self.required_text("key")?;
-        match key.parse::<Key>() {
-            Ok(_) => Ok(key),
-            Err(error) => refuse(self.at("key"), error.to_string()),
-        }
-    }
-
-    fn flag(&mut self, field: &'static str) -> Result<Option<bool>, CheckError> {
-        let place = self.at(field);
-        match self.take(field) {
-            None => Ok(None),
-            Some(Value::Bool(flag)) => Ok(Some(*flag)),
-            Some(_) => refuse(place, "must be true or false"),
-        }
-    }
-
-    fn whole(&mut self, field: &'static str, least: u64, most: u64) -> Result<Option<u64>, CheckError> {
-        let place = self.at(field);
-        match self.take(field) {
-            None => Ok(None),
-            Some(value) => match value.as_u64().filter(|n| (least..=most).contains(n)) {
-                Some(n) => Ok(Some(n)),
-                None => refuse(place, format!("must be a whole number from {least} to {most}")),
-            },
-        }
-    }
-
-    fn json(&mut self, field: &'static str) -> Option<Value> {
-        self.take(field).cloned()
-    }
-
-    fn optional_target(&mut self, field: &'static str) -> Result<Option<Target>, CheckError> {
-        let place = self.at(field);
-        match self.take(field) {
-            None => Ok(None),
-            Some(value) => Target::parse(value, &place)
-                .map(Some)
-                .map_err(|error| CheckError { place: error.place, message: error.message }),
-        }
-    }
-
-    fn target(&mut self, field: &'static str) -> Result<Target, CheckError> {
-        match self.optional_target(field)? {
-            Some(target) => Ok(target),
-            None => refuse(self.at(field), r#"is missing; give a target such as {"role":"button","name":"Save"}"#),
-        }
-    }
-
-    fn count(&mut self) -> Result<Option<CountExpr>, CheckError> {
-        let place = self.at("count");
-        match self.take("count") {
-            None => Ok(None),
-            Some(Value::Number(number)) => match number.as_u64() {
-                Some(n) => Ok(Some(CountExpr::Exactly(n))),
-                None => refuse(place, "must be a whole number from 0 or an expression such as \"n + 1\""),
-            },
-            Some(value) => match value.as_str().and_then(parse_expression) {
-                Some(expression) => Ok(Some(expression)),
-                None => refuse(place, "must be a whole number or an expression such as \"n + 1\", \"n - 1\" or \"n\""),
-            },
-        }
-    }
-
-    fn files(&mut self) -> Result<Vec<UploadFile>, CheckError> {
-        let place = self.at("files");
-        let items = match self.take("files").and_then(Value::as_array) {
-            Some(items) if (1..=10).contains(&items.len()) => items,
-            _ => return refuse(place, r#"must be 1 to 10 files such as [{"name":"a.txt","content":"…"}]"#),
-        };
-        items.iter().enumerate().map(|(n, item)| parse_file(item, &format!("{place}[{n}]"))).collect()
-    }
-}
-
-fn parse_file(item: &Value, place: &str) -> Result<UploadFile, CheckError> {
-    let object = item.as_object().filter(|o| o.len() == 2);
-    let text = |field: &str| object.and_then(|o| o.get(field)).and_then(Value::as_str);
-    let (Some(name), Some(content)) = (text("name"), text("content")) else {
-        return refuse(place, r#"must be {"name":"a.txt","content":"…"}"#);
-    };
-    let plain = !name.is_empty()
-        && name.len() <= 120
-        && !name.starts_with('.')
-        && !name.chars().any(|c| c.is_control() || matches!(c, '/' | '\\'));
-    if !plain {
-        return refuse(format!("{place}.name"), "must be a plain file name without folders");
-    }
-    if content.chars().count() > FILE_CHARS_MAX {
-        return refuse(format!("{place}.content"), format!("is longer than {FILE_CHARS_MAX} characters"));
-    }
-    Ok(UploadFile { name: name.to_owned(), content: content.to_owned() })
-}
-
-/// `3`, `n`, `n + 1`, `n - 1`.
-fn parse_expression(text: &str) -> Option<CountExpr> {
-    let text = text.trim();
-    if let Ok(n) = text.parse() {
-        return Some(CountExpr::Exactly(n));
-    }
-    let (name, plus) = match text.split_once(['+', '-']) {
-        None => (text, 0),
-        Some((name, number)) => {
-            let number = i64::from(number.trim().parse::<u32>().ok()?);
-            (name.trim(), if text.contains('-') { -number } else { number })
-        }
-    };
-    is_name(name).then(|| CountExpr::Remembered { name: name.to_owned(), plus })
 }

@@ -57,6 +57,15 @@ impl CheckAction {
             Self::Reload => "reload",
             Self::RestartApp => "restart_app",
             Self::Http(_) => "http",
+            Self::Tab(_) => "tab",
+            Self::Permission(_) => "permission",
+            Self::Download(_) => "download",
+            Self::Print(_) => "print",
+            Self::Visual(_) => "visual",
+            Self::Command(_) => "command",
+            Self::File(_) => "file",
+            Self::Table(_) => "table",
+            Self::Citation(_) => "citation",
         }
     }
 
@@ -87,6 +96,15 @@ impl CheckAction {
                 put_within(*within_ms, &mut put);
             }
             Self::NoConsoleErrors | Self::NoFailedRequests | Self::Reload | Self::RestartApp => {}
+            Self::Tab(check) => check.print(&mut put),
+            Self::Permission(check) => check.print(&mut put),
+            Self::Download(check) => check.print(&mut put),
+            Self::Print(check) => check.print(&mut put),
+            Self::Visual(check) => check.print(&mut put),
+            Self::Command(check) => check.print(&mut put),
+            Self::File(check) => check.print(&mut put),
+            Self::Table(check) => check.print(&mut put),
+            Self::Citation(check) => check.print(&mut put),
             Self::Http(http) => {
                 put("method", json!(http.method));
                 put("path", json!(http.path));

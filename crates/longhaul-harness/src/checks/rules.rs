@@ -47,23 +47,14 @@ fn order_and_coverage(checks: &[Check], steps: &[String]) -> Result<(), CheckErr
     }
 }
 
-fn needs_page(action: &CheckAction) -> bool {
-    match action {
-        CheckAction::Goto { .. } | CheckAction::RestartApp | CheckAction::Http(_) => false,
-        CheckAction::Act(_)
-        | CheckAction::Dialog(_)
-        | CheckAction::Remember { .. }
-        | CheckAction::Expect(_)
-        | CheckAction::ExpectUrl { .. }
-        | CheckAction::NoConsoleErrors
-        | CheckAction::NoFailedRequests
-        | CheckAction::Reload => true,
-    }
+/// What may come before a page is open, though it is about pages: a permission holds from the start.
+fn needs_open_page(action: &CheckAction) -> bool {
+    action.needs_page() && !matches!(action, CheckAction::Goto { .. } | CheckAction::Permission(_))
 }
 
 fn page_first(checks: &[Check]) -> Result<(), CheckError> {
     let opened = checks.iter().position(|check| matches!(check.action, CheckAction::Goto { .. }));
-    match checks.iter().position(|check| needs_page(&check.action)) {
+    match checks.iter().position(|check| needs_open_page(&check.action)) {
         Some(index) if opened.is_none_or(|opened| opened > index) => {
             refuse(index, "", r#"needs a page, but none is open; put {"check":"goto","path":"/"} before it"#)
         }
@@ -102,7 +93,16 @@ fn names(checks: &[Check]) -> Result<(), CheckError> {
             | CheckAction::NoFailedRequests
             | CheckAction::Reload
             | CheckAction::RestartApp
-            | CheckAction::Http(_) => {}
+            | CheckAction::Http(_)
+            | CheckAction::Tab(_)
+            | CheckAction::Permission(_)
+            | CheckAction::Download(_)
+            | CheckAction::Print(_)
+            | CheckAction::Visual(_)
+            | CheckAction::Command(_)
+            | CheckAction::File(_)
+            | CheckAction::Table(_)
+            | CheckAction::Citation(_) => {}
         }
     }
     Ok(())
@@ -132,6 +132,8 @@ fn sees(action: &CheckAction) -> bool {
             .conditions
             .iter()
             .any(|condition| !matches!(condition, Condition::Hidden | Condition::Count(CountExpr::Exactly(0)))),
+        // A file and a sheet of paper are in a user's hands.
+        CheckAction::Download(_) | CheckAction::Print(_) => true,
         CheckAction::Goto { .. }
         | CheckAction::Act(_)
         | CheckAction::Dialog(_)
@@ -141,11 +143,31 @@ fn sees(action: &CheckAction) -> bool {
         | CheckAction::NoFailedRequests
         | CheckAction::Reload
         | CheckAction::RestartApp
-        | CheckAction::Http(_) => false,
+        | CheckAction::Http(_)
+        | CheckAction::Tab(_)
+        | CheckAction::Permission(_)
+        | CheckAction::Visual(_)
+        | CheckAction::Command(_)
+        | CheckAction::File(_)
+        | CheckAction::Table(_)
+        | CheckAction::Citation(_) => false,
+    }
+}
+
+/// Whether a check proves something of a project without a page.
+fn proves(action: &CheckAction) -> bool {
+    match action {
+        CheckAction::File(file) => file.exists,
+        action => matches!(action, CheckAction::Command(_) | CheckAction::Table(_) | CheckAction::Citation(_)),
     }
 }
 
 fn screen(checks: &[Check]) -> Result<(), CheckError> {
+    // Whoever opens a page, or asks the application, is about something that a user sees.
+    let has_page = checks.iter().any(|check| check.action.needs_app());
+    if !has_page && checks.iter().any(|check| proves(&check.action)) {
+        return Ok(());
+    }
     if checks.iter().any(|check| sees(&check.action)) {
         Ok(())
     } else {
@@ -160,7 +182,15 @@ fn acts_have_consequences(checks: &[Check]) -> Result<(), CheckError> {
     };
     let armed = last > 0 && matches!(checks[last - 1].action, CheckAction::Dialog(_));
     let followed = checks[last + 1..].iter().any(|check| {
-        matches!(check.action, CheckAction::Expect(_) | CheckAction::ExpectUrl { .. } | CheckAction::Http(_))
+        matches!(
+            check.action,
+            CheckAction::Expect(_)
+                | CheckAction::ExpectUrl { .. }
+                | CheckAction::Http(_)
+                | CheckAction::Tab(_)
+                | CheckAction::Download(_)
+                | CheckAction::Print(_)
+        )
     });
     if armed || followed {
         Ok(())

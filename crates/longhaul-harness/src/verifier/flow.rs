@@ -1,26 +1,26 @@
-//! Carrying a flow out: the checks one after the other, their log, and the end at the first that does not hold.
+//! Carrying a flow out: the checks one after the other, their log, and the end at the first that does not hold. How one
+//! check is carried out is `run`'s.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use longhaul_tools::browser::{ArmedDialog, Browser, BrowserError, Page, PageError};
+use longhaul_tools::browser::{Activity, Browser, BrowserError, PageError};
 use tokio::time::Instant;
 
 use super::{
-    AppControl, Failure, Flow, Limits, Pictures, StepLog, Verdict, VerifyError,
-    expect::{self, PageFault, Remembered},
+    AppControl, Failure, Flow, Limits, Pictures, StepLog, Verdict, Verifier, VerifyError,
+    film::Film,
     front::Front,
-    http,
+    run::{OpenPage, Run},
 };
-use crate::checks::{self, Act, Check, CheckAction, DialogExpectation};
-
-const POLL: Duration = Duration::from_millis(30);
+use crate::checks::{self, CheckAction};
+use longhaul_tools::browser::Permission;
 
 /// Why a check ended otherwise than by holding.
-enum Stop {
+pub(super) enum Stop {
     /// It does not hold; the flow fails.
     Refused(String),
     /// Nothing can be said; there is no verdict.
-    Unverifiable(BrowserError),
+    Unverifiable(VerifyError),
 }
 
 impl From<PageError> for Stop {
@@ -36,6 +36,11 @@ impl From<PageError> for Stop {
             | PageError::NoOption { .. }
             | PageError::NoChooser { .. }
             | PageError::File { .. }
+            | PageError::NoTab { .. }
+            | PageError::LastTab
+            | PageError::NoDownload { .. }
+            | PageError::Download { .. }
+            | PageError::NotPrinted { .. }
             | PageError::Crashed => Self::Refused(error.to_string()),
         }
     }
@@ -43,111 +48,142 @@ impl From<PageError> for Stop {
 
 impl From<BrowserError> for Stop {
     fn from(error: BrowserError) -> Self {
-        Self::Unverifiable(error)
+        Self::Unverifiable(error.into())
     }
-}
-
-impl From<PageFault> for Stop {
-    fn from(fault: PageFault) -> Self {
-        match fault {
-            PageFault::Page(error) => error.into(),
-            PageFault::Reason(reason) => Self::Refused(reason),
-        }
-    }
-}
-
-/// A flow under way.
-struct Run<'a> {
-    page: Page,
-    front: Front,
-    app: &'a mut dyn AppControl,
-    known: Remembered,
-    /// A picture of the page as it still is, taken by the last check.
-    picture: Option<Vec<u8>>,
-    dialog_armed: bool,
-    http_limit: Duration,
 }
 
 /// Carries the flow out and gives the verdict.
 pub(super) async fn carry_out(
-    browser: &Arc<Browser>,
+    verifier: &Verifier,
     flow: &Flow,
     app: &mut dyn AppControl,
     limits: &Limits,
 ) -> Result<Verdict, VerifyError> {
     let started = Instant::now();
-    let front = Front::open(&app.base_url()).await.map_err(VerifyError::Front)?;
-    let page = browser.open_page(front.base_url()).await?;
+    let needs_page = flow.checks.iter().any(|check| check.action.needs_page());
+    let browser = if needs_page { Some(verifier.browser.as_ref().ok_or(VerifyError::NeedsBrowser)?) } else { None };
+    // The clipboard is one for all profiles: flows that use it go one after the other.
+    let _clipboard = match browser {
+        Some(browser) if uses_clipboard(flow) => Some(browser.clipboard().await),
+        _ => None,
+    };
+    let open = match browser {
+        Some(browser) => Some(open(browser, &app.base_url()).await?),
+        None => None,
+    };
     let mut run = Run {
-        page,
-        front,
+        open,
         app,
-        known: Remembered::default(),
+        workbench: verifier.workbench.as_ref(),
+        baselines: &verifier.baselines,
+        known: super::expect::Remembered::default(),
         picture: None,
         dialog_armed: false,
         http_limit: limits.http,
+        downloads_told: Vec::new(),
+        proposed: Vec::new(),
+        exhibits: Vec::new(),
+        film: (limits.film && needs_page).then(Film::default),
     };
-    let mut steps: Vec<StepLog> = Vec::new();
-    let mut failure = None;
-    for check in &flow.checks {
-        let sentence = flow.steps.get(check.step - 1).cloned().unwrap_or_default();
-        if steps.last().is_none_or(|step| step.index != check.step) {
-            match limits.pictures {
-                Pictures::EachSentence => run.close_step(steps.last_mut()).await?,
-                Pictures::TheEnd => run.picture = None,
-            }
-            steps.push(StepLog {
-                index: check.step,
-                sentence: sentence.clone(),
-                ok: true,
-                ms: 0,
-                notes: Vec::new(),
-                screenshot: None,
-            });
-        }
-        let began = Instant::now();
-        let left = limits.flow.saturating_sub(started.elapsed());
-        let outcome = match tokio::time::timeout(left, run.carry_out(check)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(Stop::Refused(format!("the flow took longer than {} ms", limits.flow.as_millis()))),
-        };
-        let step = steps.last_mut().expect("a log was begun for this check's sentence");
-        step.ms += milliseconds(began);
-        match outcome {
-            Ok(note) => step.notes.push(note),
-            Err(Stop::Unverifiable(error)) => return Err(error.into()),
-            Err(Stop::Refused(reason)) => {
-                step.ok = false;
-                step.notes.push(format!("FAILED {check}: {reason}"));
-                failure = Some(Failure { step_index: check.step, sentence, check_json: check.to_string(), reason });
-                run.picture = None;
-                break;
-            }
-        }
-    }
-    run.close_step(steps.last_mut()).await?;
+    let mut log = Log { flow, limits, started, steps: Vec::new(), failure: None };
+    log.fill(&mut run).await?;
+    let passed = log.failure.is_none();
+    let film = run.film.take().and_then(Film::develop);
+    let mut exhibits = std::mem::take(&mut run.exhibits);
+    exhibits.extend(film.map(|film| ("the flow as a film".to_owned(), film)));
     Ok(Verdict {
         feature: flow.feature.clone(),
         checks_hash: checks::digest(&flow.steps, &flow.checks),
-        browser: browser.version().to_owned(),
-        failure,
-        steps,
-        activity: run.page.activity(),
+        browser: browser.map_or_else(|| "none".to_owned(), |browser| browser.version().to_owned()),
+        failure: log.failure,
+        steps: log.steps,
+        activity: run.open.as_ref().map_or_else(Activity::default, |open| open.page.activity()),
         elapsed_ms: milliseconds(started),
+        exhibits,
+        baselines: if passed { run.proposed } else { Vec::new() },
     })
+}
+
+async fn open(browser: &Arc<Browser>, base_url: &str) -> Result<OpenPage, VerifyError> {
+    let front = Front::open(base_url).await.map_err(VerifyError::Front)?;
+    let page = browser.open_page(front.base_url()).await?;
+    Ok(OpenPage { page, front })
+}
+
+fn uses_clipboard(flow: &Flow) -> bool {
+    flow.checks.iter().any(
+        |check| matches!(&check.action, CheckAction::Permission(asked) if asked.permission == Permission::Clipboard),
+    )
 }
 
 fn milliseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The log of a flow while it is written.
+struct Log<'a> {
+    flow: &'a Flow,
+    limits: &'a Limits,
+    started: Instant,
+    steps: Vec<StepLog>,
+    failure: Option<Failure>,
+}
+
+impl Log<'_> {
+    /// Carries the checks out until one does not hold.
+    async fn fill(&mut self, run: &mut Run<'_>) -> Result<(), VerifyError> {
+        for check in &self.flow.checks {
+            let sentence = self.flow.steps.get(check.step - 1).cloned().unwrap_or_default();
+            if self.steps.last().is_none_or(|step| step.index != check.step) {
+                match self.limits.pictures {
+                    Pictures::EachSentence => run.close_step(self.steps.last_mut()).await?,
+                    Pictures::TheEnd => run.picture = None,
+                }
+                self.begin(check.step, &sentence);
+            }
+            let began = Instant::now();
+            let left = self.limits.flow.saturating_sub(self.started.elapsed());
+            let outcome = match tokio::time::timeout(left, run.carry_out(check)).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(Stop::Refused(format!("the flow took longer than {} ms", self.limits.flow.as_millis()))),
+            };
+            let step = self.steps.last_mut().expect("a log was begun for this check's sentence");
+            step.ms += milliseconds(began);
+            match outcome {
+                Ok(note) => step.notes.push(note),
+                Err(Stop::Unverifiable(error)) => return Err(error),
+                Err(Stop::Refused(reason)) => {
+                    step.ok = false;
+                    step.notes.push(format!("FAILED {check}: {reason}"));
+                    let check_json = check.to_string();
+                    self.failure = Some(Failure { step_index: check.step, sentence, check_json, reason });
+                    run.picture = None;
+                    break;
+                }
+            }
+        }
+        run.close_step(self.steps.last_mut()).await
+    }
+
+    fn begin(&mut self, index: usize, sentence: &str) {
+        self.steps.push(StepLog {
+            index,
+            sentence: sentence.to_owned(),
+            ok: true,
+            ms: 0,
+            notes: Vec::new(),
+            screenshot: None,
+        });
+    }
+}
+
 impl Run<'_> {
     /// Takes the picture that ends a sentence, unless one of the page as it is was taken already.
     async fn close_step(&mut self, step: Option<&mut StepLog>) -> Result<(), VerifyError> {
-        let Some(step) = step else { return Ok(()) };
+        let (Some(step), Some(open)) = (step, &self.open) else { return Ok(()) };
         let picture = match self.picture.take() {
             Some(picture) => Ok(picture),
-            None => self.page.screenshot().await,
+            None => open.page.screenshot().await,
         };
         match picture {
             Ok(picture) => step.screenshot = Some(picture),
@@ -159,165 +195,5 @@ impl Run<'_> {
             Err(error) => return Err(error.into()),
         }
         Ok(())
-    }
-
-    /// Carries one check out; gives the line for the log.
-    async fn carry_out(&mut self, check: &Check) -> Result<String, Stop> {
-        let note = match &check.action {
-            CheckAction::Expect(expect) => {
-                self.picture = expect::wait(&self.page, expect, &self.known).await?;
-                format!("saw {check}")
-            }
-            CheckAction::ExpectUrl { contains, within_ms } => self.expect_url(contains, *within_ms).await?,
-            CheckAction::NoConsoleErrors => self.no_console_errors()?,
-            CheckAction::NoFailedRequests => self.no_failed_requests()?,
-            CheckAction::Remember { name, query, target } => {
-                let noted = expect::remember(&self.page, *query, target).await?;
-                let note = format!("remembered {name} = {noted:?}");
-                self.known.put(name, noted);
-                note
-            }
-            CheckAction::Dialog(dialog) => self.arm(dialog),
-            CheckAction::Http(check) => {
-                http::hold(check, &self.app.base_url(), self.http_limit).await.map_err(Stop::Refused)?
-            }
-            CheckAction::Goto { .. } | CheckAction::Act(_) | CheckAction::Reload | CheckAction::RestartApp => {
-                self.picture = None;
-                self.change(&check.action).await?
-            }
-        };
-        match self.page.fault() {
-            None => Ok(note),
-            Some(fault) => Err(fault.into()),
-        }
-    }
-
-    fn arm(&mut self, dialog: &DialogExpectation) -> String {
-        self.dialog_armed = true;
-        let armed = ArmedDialog {
-            kind: dialog.kind,
-            message: dialog.message.as_deref().map(|message| self.known.fill_in(message)),
-            accept: dialog.accept,
-            text: dialog.text.clone(),
-        };
-        let note = format!("will {} {armed}", if armed.accept { "accept" } else { "dismiss" });
-        self.page.arm(armed);
-        note
-    }
-
-    /// Checks that change the page, and may open a dialog.
-    async fn change(&mut self, action: &CheckAction) -> Result<String, Stop> {
-        let outcome = match action {
-            CheckAction::Act(act) => self.act(act).await,
-            CheckAction::Goto { path } => {
-                self.page.goto(path).await.map(|()| format!("opened {path}")).map_err(Stop::from)
-            }
-            CheckAction::RestartApp => self.restart().await,
-            CheckAction::Reload
-            | CheckAction::Dialog(_)
-            | CheckAction::Remember { .. }
-            | CheckAction::Expect(_)
-            | CheckAction::ExpectUrl { .. }
-            | CheckAction::NoConsoleErrors
-            | CheckAction::NoFailedRequests
-            | CheckAction::Http(_) => {
-                self.page.reload().await.map(|()| "loaded the page again".to_owned()).map_err(Stop::from)
-            }
-        };
-        if self.dialog_armed && outcome.is_ok() {
-            self.dialog_armed = false;
-            self.page.dialogs_done().await?;
-        }
-        match outcome {
-            // An unexpected dialog is why the act went wrong.
-            Err(Stop::Refused(reason)) => Err(self.page.fault().map_or(Stop::Refused(reason), Stop::from)),
-            other => other,
-        }
-    }
-
-    async fn act(&mut self, act: &Act) -> Result<String, Stop> {
-        let page = &self.page;
-        let note = match act {
-            Act::Click(target) => {
-                page.click(target).await?;
-                format!("clicked {target}")
-            }
-            Act::Fill { target, text } => {
-                let text = self.known.fill_in(text);
-                page.fill(target, &text).await?;
-                format!("filled {target} with {text:?}")
-            }
-            Act::Press { target, key } => {
-                let parsed =
-                    key.parse().map_err(|error: longhaul_tools::browser::KeyError| Stop::Refused(error.to_string()))?;
-                page.press(target.as_ref(), &parsed).await?;
-                format!("pressed {key}")
-            }
-            Act::Select { target, option } => {
-                page.select(target, option).await?;
-                format!("chose {option:?} of {target}")
-            }
-            Act::Hover(target) => {
-                page.hover(target).await?;
-                format!("pointed at {target}")
-            }
-            Act::Drag { target, to } => {
-                page.drag(target, to).await?;
-                format!("dragged {target} onto {to}")
-            }
-            Act::Upload { target, files } => {
-                page.upload(target, files).await?;
-                let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-                format!("chose {} with {target}", names.join(", "))
-            }
-        };
-        Ok(note)
-    }
-
-    async fn restart(&mut self) -> Result<String, Stop> {
-        self.app
-            .restart()
-            .await
-            .map_err(|why| Stop::Refused(format!("the application did not start again on the same data: {why}")))?;
-        self.front.forward_to(&self.app.base_url());
-        if self.page.url().await? != "about:blank" {
-            self.page.reload().await?;
-        }
-        Ok("restarted the application".to_owned())
-    }
-
-    async fn expect_url(&mut self, contains: &str, within_ms: u64) -> Result<String, Stop> {
-        let wanted = self.known.fill_in(contains);
-        let deadline = Instant::now() + Duration::from_millis(within_ms);
-        loop {
-            let url = self.page.url().await?;
-            if url.contains(&wanted) {
-                return Ok(format!("the URL is {url}"));
-            }
-            if Instant::now() >= deadline {
-                let shown = url.strip_prefix(self.page.base_url()).unwrap_or(&url);
-                return Err(Stop::Refused(format!("expected {wanted:?} in the URL, but it is {shown:?}")));
-            }
-            tokio::time::sleep(POLL).await;
-        }
-    }
-
-    fn no_console_errors(&self) -> Result<String, Stop> {
-        let errors = self.page.activity().console;
-        match errors.first() {
-            None => Ok("no console errors".to_owned()),
-            Some(first) => {
-                let at = if first.at.is_empty() { String::new() } else { format!(" at {}", first.at) };
-                Err(Stop::Refused(format!("{} console error(s), the first: {}{at}", errors.len(), first.text)))
-            }
-        }
-    }
-
-    fn no_failed_requests(&self) -> Result<String, Stop> {
-        let failed = self.page.activity().requests;
-        match failed.first() {
-            None => Ok("no failed requests".to_owned()),
-            Some(first) => Err(Stop::Refused(format!("{} failed request(s), the first: {first}", failed.len()))),
-        }
     }
 }

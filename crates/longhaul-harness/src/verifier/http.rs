@@ -109,7 +109,7 @@ fn unchunk(mut body: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Where `got` lacks something of `wanted`: objects may have more members, arrays must be as long.
-fn differs(wanted: &Value, got: &Value, place: &str) -> Option<String> {
+pub(super) fn differs(wanted: &Value, got: &Value, place: &str) -> Option<String> {
     let at = if place.is_empty() { "the answer" } else { place };
     let cut = |value: &Value| value.to_string().chars().take(200).collect::<String>();
     match (wanted, got) {

@@ -50,6 +50,10 @@ pub struct Verdict {
     pub(super) steps: Vec<StepLog>,
     pub(super) activity: Activity,
     pub(super) elapsed_ms: u64,
+    #[serde(skip)]
+    pub(super) exhibits: Vec<(String, Vec<u8>)>,
+    #[serde(skip)]
+    pub(super) baselines: Vec<(String, Vec<u8>)>,
 }
 
 impl Verdict {
@@ -101,7 +105,15 @@ impl Verdict {
         self.elapsed_ms
     }
 
-    /// The evidence: the log as JSON without pictures, and the pictures (PNG), each with what it shows.
+    /// Pictures of `visual` checks for which none was accepted yet, by their names. A verdict that passes makes them the
+    /// accepted ones; one that does not has none.
+    #[must_use]
+    pub fn baselines(&self) -> &[(String, Vec<u8>)] {
+        &self.baselines
+    }
+
+    /// The evidence: the log as JSON without pictures, and the pictures and papers, each with what it shows;
+    /// [`media_type`] tells their kind.
     #[must_use]
     pub fn into_evidence(mut self) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
         let mut pictures = Vec::new();
@@ -111,7 +123,17 @@ impl Verdict {
                 pictures.push((format!("step {}: {}{end}", step.index, step.sentence), picture));
             }
         }
+        pictures.append(&mut self.exhibits);
         let log = serde_json::to_vec_pretty(&self).expect("texts and numbers always print");
         (log, pictures)
     }
+}
+
+/// The media type of a piece of evidence, by its first bytes.
+#[must_use]
+pub fn media_type(content: &[u8]) -> &'static str {
+    const KINDS: [(&[u8], &str); 3] =
+        [(b"\x89PNG", "image/png"), (b"%PDF", "application/pdf"), (b"RIFF", "image/webp")];
+    let found = KINDS.iter().find(|(magic, _)| content.starts_with(magic));
+    found.map_or("application/octet-stream", |(_, kind)| kind)
 }

@@ -97,7 +97,7 @@ fn a_wrong_check_is_refused_with_its_place() {
         ),
         (
             json!({"step":1,"check":"act","action":"click","target":{"role":"button","selector":"#x"}}),
-            "checks[1].target.selector: is not a field of a target (known: role, name, text, within, nth); there are no CSS selectors",
+            "checks[1].target.selector: is not a field of a target (known: role, name, text, within, frame, nth); there are no CSS selectors",
         ),
         (
             json!({"step":1,"check":"expect","target":{"role":"heading"},"visible":false}),

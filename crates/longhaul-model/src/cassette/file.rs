@@ -1,6 +1,7 @@
 //! The cassette file: TOML in, entries out, every problem with its line.
 //!
-//! The format is documented in `docs/cassettes.md`; a change of it needs a new format version.
+//! The format is documented in `docs/cassettes.md`; a change of what a key means needs a new
+//! format version, a new optional key does not.
 //! Invariant: a [`Cassette`] that exists has unique ids, no unknown keys and no two entries of which one is selected
 //! whenever the other is.
 
@@ -25,6 +26,8 @@ pub struct Cassette {
     pub(crate) title: String,
     pub(crate) request: Option<String>,
     pub(crate) model: String,
+    /// Further names under which it is served; `*` is any.
+    pub(crate) aliases: Vec<String>,
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -35,8 +38,14 @@ pub(crate) struct Entry {
     pub(crate) line: usize,
     pub(crate) prompt: Vec<String>,
     pub(crate) turn: usize,
+    /// Whether it answers any turn for which no other entry is.
+    pub(crate) otherwise: bool,
     pub(crate) require: Vec<Requirement>,
     pub(crate) reply: String,
+    /// What the model thinks before it answers, where a protocol shows that.
+    pub(crate) reasoning: Option<String>,
+    /// Whether the reasoning is served without its text, as services do with what they do not show.
+    pub(crate) reasoning_hidden: bool,
     pub(crate) calls: Vec<Call>,
     pub(crate) finish: Finish,
     pub(crate) fault: Option<Fault>,
@@ -198,6 +207,7 @@ impl Cassette {
             title: raw.title,
             request: raw.request,
             model: raw.model.unwrap_or_else(|| "cassette".to_owned()),
+            aliases: raw.aliases,
             entries,
         })
     }
@@ -218,6 +228,11 @@ impl Cassette {
     #[must_use]
     pub fn model(&self) -> &str {
         &self.model
+    }
+
+    /// Whether a request for this model is for this story.
+    pub(crate) fn plays(&self, model: &str) -> bool {
+        self.model == model || self.aliases.iter().any(|alias| alias == model || alias == "*")
     }
 
     /// The ids of all entries, in the file's order.
@@ -258,6 +273,8 @@ struct FileToml {
     request: Option<String>,
     model: Option<String>,
     #[serde(default)]
+    aliases: Vec<String>,
+    #[serde(default)]
     entry: Vec<EntryToml>,
 }
 
@@ -271,7 +288,12 @@ struct EntryToml {
     turn: usize,
     #[serde(default)]
     require: Vec<Requirement>,
+    #[serde(default)]
+    otherwise: bool,
     reply: Option<String>,
+    reasoning: Option<String>,
+    #[serde(default)]
+    reasoning_hidden: bool,
     #[serde(default)]
     call: Vec<CallToml>,
     finish: Option<Finish>,
@@ -308,6 +330,12 @@ impl EntryToml {
         if self.reply.as_ref().is_none_or(String::is_empty) && self.call.is_empty() {
             report("it has neither a `reply` nor a `[[entry.call]]`; a model always says or does something");
         }
+        if self.otherwise && (self.turn > 0 || !self.require.is_empty()) {
+            report("an entry with `otherwise` answers any turn and requires nothing; remove its `turn` and `require`");
+        }
+        if self.reasoning_hidden && self.reasoning.is_none() {
+            report("`reasoning_hidden` hides nothing; write the `reasoning` or remove it");
+        }
         if self.call.iter().any(|call| call.tool.is_empty()) {
             report("a call names no `tool`");
         }
@@ -322,8 +350,11 @@ impl EntryToml {
             line,
             prompt: self.prompt,
             turn: self.turn,
+            otherwise: self.otherwise,
             require: self.require,
             reply: self.reply.unwrap_or_default(),
+            reasoning: self.reasoning,
+            reasoning_hidden: self.reasoning_hidden,
             calls: self.call.into_iter().map(CallToml::written).collect(),
             finish: self.finish.unwrap_or(finish),
             fault: self.fault,

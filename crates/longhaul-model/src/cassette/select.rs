@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use super::{
     conversation::Conversation,
     file::{Cassette, Entry, Place, Problem, Requirement},
+    protocol::Protocol,
+    reply::call_id,
 };
 
 /// How many entries an error names as near misses.
@@ -27,7 +29,12 @@ pub(crate) enum Miss {
 impl Cassette {
     /// The entry that answers this conversation.
     pub(crate) fn select(&self, asked: &Conversation) -> Result<&Entry, Miss> {
-        let mut selected = self.entries.iter().filter(|entry| entry.turn == asked.turn && selects(entry, asked));
+        let fits = |otherwise: bool| {
+            let of_kind = self.entries.iter().filter(move |entry| entry.otherwise == otherwise);
+            of_kind.filter(move |entry| (otherwise || entry.turn == asked.turn) && selects(entry, asked))
+        };
+        let otherwise = fits(false).next().is_none();
+        let mut selected = fits(otherwise);
         let Some(entry) = selected.next() else {
             return Err(Miss::NoEntry(self.no_entry(asked)));
         };
@@ -104,7 +111,30 @@ fn unmet(entry: &Entry, asked: &Conversation) -> Vec<String> {
             asked.tools.join(", ")
         )
     });
-    texts.chain(tools).collect()
+    texts.chain(tools).chain(schema_unmet(entry, asked)).collect()
+}
+
+/// A service that was given a schema answers JSON, or calls a tool, or refuses.
+fn schema_unmet(entry: &Entry, asked: &Conversation) -> Option<String> {
+    let asks = asked.answer_schema.is_some() && entry.calls.is_empty() && entry.finish == crate::Finish::Stop;
+    let error = serde_json::from_str::<serde_json::Value>(&entry.reply).err().filter(|_| asks)?;
+    let place = place_in_file(entry);
+    Some(format!("the request asks for JSON after a schema, and the reply of cassette entry {place} is none: {error}"))
+}
+
+impl Cassette {
+    /// What is wrong with the reasoning that came back: a service takes it only as it gave it, and wants it before the
+    /// results of the calls that it led to.
+    pub(crate) fn reasoning_lost(&self, protocol: Protocol, asked: &Conversation) -> Option<String> {
+        let turns = asked.open_turns.iter().filter(|_| asked.thinks);
+        turns.into_iter().find_map(|turn| {
+            let entry = self.entries.iter().find(|entry| {
+                let ids = ["toolu", "call"].map(|kind| call_id(kind, entry, 0));
+                entry.reasoning.is_some() && turn.call_ids.iter().any(|id| ids.contains(id))
+            })?;
+            protocol.reasoning_problem(entry, turn)
+        })
+    }
 }
 
 fn is_met(needed: &Requirement, asked: &Conversation) -> bool {
@@ -137,13 +167,13 @@ fn excerpt(text: &str) -> String {
 pub(crate) fn contradictions(entries: &[Entry]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut lines: HashMap<&str, usize> = HashMap::new();
-    let mut turns: HashMap<usize, Vec<&Entry>> = HashMap::new();
+    let mut turns: HashMap<(bool, usize), Vec<&Entry>> = HashMap::new();
     for entry in entries {
         let problem = |message| Problem { line: entry.line, entry: Some(entry.id.clone()), message };
         if let Some(first) = lines.insert(&entry.id, entry.line) {
             problems.push(problem(format!("its id is used already at line {first}; ids are unique")));
         }
-        let same_turn = turns.entry(entry.turn).or_default();
+        let same_turn = turns.entry((entry.otherwise, entry.turn)).or_default();
         if let Some(other) = same_turn.iter().find(|other| covers(other, entry) || covers(entry, other)) {
             let (id, line) = (&other.id, other.line);
             problems.push(problem(format!(
@@ -169,10 +199,15 @@ pub(crate) fn suspicions(entries: &[Entry]) -> Vec<Problem> {
     for entry in entries {
         let mut report =
             |message: String| problems.push(Problem { line: entry.line, entry: Some(entry.id.clone()), message });
+        if entry.otherwise {
+            continue;
+        }
         if entry.prompt.is_empty() {
             report(format!("it has no `prompt`, so it answers turn {} of any conversation", entry.turn));
         }
-        let before = |other: &&Entry| other.turn + 1 == entry.turn && (covers(other, entry) || covers(entry, other));
+        let before = |other: &&Entry| {
+            !other.otherwise && other.turn + 1 == entry.turn && (covers(other, entry) || covers(entry, other))
+        };
         match entries.iter().find(before) {
             None if entry.turn > 0 => report(format!(
                 "no entry with such a `prompt` answers turn {}, so turn {} is never reached",

@@ -5,20 +5,14 @@
 use longhaul_core::ToolCall;
 use serde_json::Value;
 
-use super::wire::{CallPart, Completion, Part, ServiceError, text_of};
-use crate::{ChatRequest, ChatResponse, Finish, Message, Usage};
+use super::wire::{CallPart, Completion, Part, text_of};
+use crate::{
+    Finish, Usage,
+    service::{Answer, Assemble, PieceError, ServiceError},
+};
 
 /// More tool calls than this in one answer is a service gone wrong.
 const CALLS_MAX: usize = 256;
-
-/// Why a piece cannot become part of an answer.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum PieceError {
-    /// Not what the protocol says, in words.
-    Malformed(String),
-    /// The service reports a failure.
-    Service(ServiceError),
-}
 
 /// An answer under way.
 #[derive(Debug, Default)]
@@ -32,9 +26,8 @@ pub(crate) struct Assembler {
     done: bool,
 }
 
-impl Assembler {
-    /// Takes one JSON text of the stream, or the whole completion, and gives the text it adds to the answer.
-    pub(crate) fn take(&mut self, json: &str) -> Result<String, PieceError> {
+impl Assemble for Assembler {
+    fn take(&mut self, json: &str) -> Result<String, PieceError> {
         if json.trim() == "[DONE]" {
             self.done = true;
             return Ok(String::new());
@@ -62,42 +55,28 @@ impl Assembler {
         Ok(added)
     }
 
-    /// Whether the service said that this is all.
-    pub(crate) fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Whether the answer can be given out although the stream ended without its closing mark.
-    pub(crate) fn is_complete(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.choices_seen && (self.done || self.finish_reason.is_some())
     }
 
-    /// The answer. `fresh_id` names calls that the service left without an id.
-    pub(crate) fn into_response(
-        self,
-        request: &ChatRequest,
-        model: &str,
-        fresh_id: impl Fn() -> String,
-    ) -> ChatResponse {
-        let tool_calls: Vec<ToolCall> = self.calls.into_iter().map(|(_, call)| mended(call, &fresh_id)).collect();
-        let finish = finish(self.finish_reason.as_deref(), !tool_calls.is_empty());
-        let usage = self.usage.unwrap_or_else(|| Usage {
-            prompt_tokens: request.estimated_tokens(),
-            answer_tokens: Message::Assistant { content: self.content.clone(), tool_calls: tool_calls.clone() }
-                .estimated_tokens(),
-            cached_tokens: 0,
-            estimated: true,
-        });
-        ChatResponse {
+    fn into_answer(self) -> Answer {
+        let calls: Vec<ToolCall> = self.calls.into_iter().map(|(_, call)| call).collect();
+        Answer {
+            finish: Some(finish(self.finish_reason.as_deref(), !calls.is_empty())),
             content: self.content,
-            tool_calls,
-            usage,
-            finish,
-            model: self.model.unwrap_or_else(|| model.to_owned()),
-            retries: Vec::new(),
+            calls,
+            reasoning: Vec::new(),
+            usage: self.usage,
+            model: self.model,
         }
     }
+}
 
+impl Assembler {
     fn take_part(&mut self, part: Part) -> Result<String, PieceError> {
         let mut text = part.content.as_ref().map(text_of).unwrap_or_default();
         text.push_str(part.refusal.as_deref().unwrap_or_default());
@@ -148,16 +127,6 @@ impl Assembler {
     }
 }
 
-fn mended(mut call: ToolCall, fresh_id: &impl Fn() -> String) -> ToolCall {
-    if call.id.is_empty() {
-        call.id = fresh_id();
-    }
-    if call.arguments.trim().is_empty() {
-        "{}".clone_into(&mut call.arguments);
-    }
-    call
-}
-
 fn finish(reason: Option<&str>, has_calls: bool) -> Finish {
     match reason {
         Some("length" | "max_tokens" | "model_length") => Finish::Length,
@@ -172,17 +141,17 @@ fn finish(reason: Option<&str>, has_calls: bool) -> Finish {
 mod tests {
     use super::*;
 
-    fn assembled(pieces: &[&str]) -> ChatResponse {
+    fn assembled(pieces: &[&str]) -> Answer {
         let mut assembler = Assembler::default();
         for piece in pieces {
             assembler.take(piece).unwrap();
         }
         assert!(assembler.is_complete());
-        assembler.into_response(&ChatRequest::default(), "asked", || "call_made".into())
+        assembler.into_answer()
     }
 
-    fn calls(response: &ChatResponse) -> Vec<(&str, &str, &str)> {
-        response.tool_calls.iter().map(|c| (c.id.as_str(), c.name.as_str(), c.arguments.as_str())).collect()
+    fn calls(response: &Answer) -> Vec<(&str, &str, &str)> {
+        response.calls.iter().map(|c| (c.id.as_str(), c.name.as_str(), c.arguments.as_str())).collect()
     }
 
     #[test]
@@ -200,9 +169,12 @@ mod tests {
         ]);
         assert_eq!(response.content, "I will");
         assert_eq!(calls(&response), [("a", "one", r#"{"x":"안녕"}"#), ("b", "two", r#"{"y":2}"#)]);
-        assert_eq!(response.finish, Finish::ToolCalls);
-        assert_eq!(response.model, "m-2026");
-        assert_eq!(response.usage, Usage { prompt_tokens: 9, answer_tokens: 4, cached_tokens: 3, estimated: false });
+        assert_eq!(response.finish, Some(Finish::ToolCalls));
+        assert_eq!(response.model.as_deref(), Some("m-2026"));
+        assert_eq!(
+            response.usage.unwrap(),
+            Usage { prompt_tokens: 9, answer_tokens: 4, cached_tokens: 3, written_tokens: 0, estimated: false }
+        );
     }
 
     #[test]
@@ -214,26 +186,18 @@ mod tests {
             r#"{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"2}"}}]},"finish_reason":"stop"}]}"#,
         ]);
         assert_eq!(calls(&response), [("a", "one", r#"{"x":1}"#), ("b", "two", r#"{"y":2}"#)]);
-        assert_eq!(response.finish, Finish::ToolCalls);
+        assert_eq!(response.finish, Some(Finish::ToolCalls));
         // One index for two calls.
         let response = assembled(&[
             r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"one","arguments":"{}"}}]}}]}"#,
             r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"two"}}]},"finish_reason":"tool_calls"}]}"#,
         ]);
-        assert_eq!(calls(&response), [("a", "one", "{}"), ("b", "two", "{}")]);
+        assert_eq!(calls(&response), [("a", "one", "{}"), ("b", "two", "")]);
         // No id at all, in a whole completion with parts for content.
         let response = assembled(&[
             r#"{"choices":[{"message":{"content":[{"type":"text","text":"hi"}],"tool_calls":[{"function":{"name":"one"}}]},"finish_reason":"tool_calls"}]}"#,
         ]);
-        assert_eq!((response.content.as_str(), calls(&response)), ("hi", vec![("call_made", "one", "{}")]));
-    }
-
-    #[test]
-    fn missing_usage_is_estimated_and_says_so() {
-        let response =
-            assembled(&[r#"{"choices":[{"message":{"content":"four words of text"},"finish_reason":"stop"}]}"#]);
-        assert!(response.usage.estimated && response.usage.answer_tokens >= 4, "{:?}", response.usage);
-        assert_eq!(response.model, "asked");
+        assert_eq!((response.content.as_str(), calls(&response)), ("hi", vec![("", "one", "")]));
     }
 
     #[test]

@@ -16,12 +16,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    answer, backoff, connection,
-    failure::{self, Asked, Failure},
-    settings::{self, CallLimits, OpenAiSettings},
+use super::settings::OpenAiSettings;
+use crate::{
+    CallLimits, ModelError, Secret, Waiting, estimate_tokens,
+    service::{
+        answer, backoff, connection,
+        failure::{self, Asked, Failure},
+        limits,
+    },
 };
-use crate::{ModelError, Secret, Waiting, estimate_tokens};
 
 const ROUTE: &str = "embeddings";
 /// A text that the service finds too long is halved until it has this many characters.
@@ -117,14 +120,9 @@ impl EmbeddingClient {
         if settings.texts_max == 0 || settings.limits.attempts_max == 0 {
             return refuse("limits", "texts_max and attempts_max must be at least 1");
         }
-        let url: Url = settings::parse_base_url(&settings.base_url)?;
-        let reached = OpenAiSettings {
-            api_key: settings.api_key.clone(),
-            api_key_source: settings.api_key_source.clone(),
-            limits: settings.limits,
-            ..OpenAiSettings::new(&settings.model)
-        };
-        let http = connection::client(&reached, &url)?;
+        let url: Url = limits::parse_base_url(&settings.base_url)?;
+        let key = (settings.api_key.as_ref(), settings.api_key_source.as_str());
+        let http = connection::client(key, &settings.limits, &url)?;
         let states_dimensions = AtomicBool::new(settings.dimensions.is_some());
         Ok(Self { base_url: url.as_str().to_owned(), http, ambient: ambient.clone(), states_dimensions, settings })
     }

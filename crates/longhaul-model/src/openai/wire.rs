@@ -7,13 +7,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::settings::{AnswerLimitField, OpenAiSettings};
-use crate::{ChatRequest, Message, chat::Usage};
+use crate::{ChatRequest, Message, Usage, service::echoed_arguments};
 
 /// The request's body.
 pub(crate) fn request_body(settings: &OpenAiSettings, host: Option<&str>, request: &ChatRequest) -> Value {
     let mut body = Map::new();
     body.insert("model".into(), settings.model.clone().into());
-    let system = (!request.system.is_empty()).then(|| json!({"role": "system", "content": request.system}));
+    let system = system_prompt(settings, request);
+    let system = (!system.is_empty()).then(|| json!({"role": "system", "content": system}));
     let messages: Vec<Value> = system.into_iter().chain(request.messages.iter().map(message)).collect();
     body.insert("messages".into(), messages.into());
     if !request.tools.is_empty() {
@@ -32,6 +33,13 @@ pub(crate) fn request_body(settings: &OpenAiSettings, host: Option<&str>, reques
         };
         body.insert(field.into(), request.answer_tokens_max.into());
     }
+    if let Some(effort) = &settings.effort {
+        body.insert("reasoning_effort".into(), effort.as_str().into());
+    }
+    if let Some(asked) = request.answer_schema.as_ref().filter(|_| settings.promises_schema) {
+        let format = json!({"name": asked.name, "schema": asked.schema, "strict": true});
+        body.insert("response_format".into(), json!({"type": "json_schema", "json_schema": format}));
+    }
     if settings.stream {
         body.insert("stream".into(), true.into());
         if settings.stream_usage {
@@ -41,19 +49,31 @@ pub(crate) fn request_body(settings: &OpenAiSettings, host: Option<&str>, reques
     body.into()
 }
 
+/// The system prompt, with the answer's schema where the service does not promise to follow one.
+fn system_prompt(settings: &OpenAiSettings, request: &ChatRequest) -> String {
+    match &request.answer_schema {
+        Some(asked) if !settings.promises_schema => {
+            format!("{}\n\nAnswer with JSON alone, of this JSON Schema:\n{}", request.system, asked.schema)
+                .trim_start()
+                .to_owned()
+        }
+        Some(_) | None => request.system.clone(),
+    }
+}
+
 fn message(message: &Message) -> Value {
     match message {
         Message::User { content } => json!({"role": "user", "content": content}),
         Message::Tool { call_id, content } => json!({"role": "tool", "tool_call_id": call_id, "content": content}),
-        Message::Assistant { content, tool_calls } if tool_calls.is_empty() => {
+        Message::Assistant { content, tool_calls, .. } if tool_calls.is_empty() => {
             json!({"role": "assistant", "content": content})
         }
-        Message::Assistant { content, tool_calls } => {
+        Message::Assistant { content, tool_calls, .. } => {
             let calls: Vec<Value> = tool_calls
                 .iter()
                 .map(|call| {
                     json!({"id": call.id, "type": "function", "function": {
-                        "name": call.name, "arguments": echoed_arguments(&call.arguments),
+                        "name": call.name, "arguments": echoed(&call.arguments),
                     }})
                 })
                 .collect();
@@ -63,13 +83,12 @@ fn message(message: &Message) -> Value {
     }
 }
 
-/// Arguments as they go back to the service. Text that is not a JSON object would make some services refuse the whole
-/// conversation for ever (they parse it), so it travels inside one; the model still sees what it wrote.
-fn echoed_arguments(arguments: &str) -> String {
-    match serde_json::from_str::<Map<String, Value>>(arguments) {
-        Ok(_) => arguments.to_owned(),
-        Err(_) => json!({"not_a_json_object": arguments}).to_string(),
+/// As [`echoed_arguments`], letter by letter where they are good.
+pub(crate) fn echoed(arguments: &str) -> String {
+    if serde_json::from_str::<Map<String, Value>>(arguments).is_ok() {
+        return arguments.to_owned();
     }
+    Value::Object(echoed_arguments(arguments)).to_string()
 }
 
 /// A chunk of a stream, or a whole completion: the two differ by `delta` and `message` only.
@@ -128,6 +147,7 @@ impl WireUsage {
             prompt_tokens: self.prompt_tokens?,
             answer_tokens: self.completion_tokens?,
             cached_tokens: self.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens).unwrap_or(0),
+            written_tokens: 0,
             estimated: false,
         })
     }
@@ -139,34 +159,6 @@ pub(crate) fn text_of(content: &Value) -> String {
         return parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
     }
     content.as_str().unwrap_or_default().to_owned()
-}
-
-/// The ids in a listing of models, if it is one.
-pub(crate) fn model_names(body: &str) -> Option<Vec<String>> {
-    let listing: Value = serde_json::from_str(body).ok()?;
-    let models = listing.get("data")?.as_array()?;
-    Some(models.iter().filter_map(|model| Some(model.get("id")?.as_str()?.to_owned())).collect())
-}
-
-/// A service's error object in our words.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ServiceError {
-    pub(crate) message: String,
-    pub(crate) code: String,
-}
-
-impl ServiceError {
-    /// From the value of an `error` field: an object with `message` and `code` or `type`, or a plain string.
-    pub(crate) fn from_value(error: &Value) -> Self {
-        let text = |name: &str| match error.get(name) {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(number)) => number.to_string(),
-            _ => String::new(),
-        };
-        let message = error.as_str().map_or_else(|| text("message"), str::to_owned);
-        let code = if text("code").is_empty() { text("type") } else { text("code") };
-        Self { message: if message.is_empty() { error.to_string() } else { message }, code }
-    }
 }
 
 #[cfg(test)]
@@ -186,10 +178,11 @@ mod tests {
                         ToolCall { id: "c1".into(), name: "shell".into(), arguments: r#"{"command":"ls"}"#.into() },
                         ToolCall { id: "c2".into(), name: "shell".into(), arguments: "{\"command\":".into() },
                     ],
+                    reasoning: vec![],
                 },
                 Message::Tool { call_id: "c1".into(), content: "a.txt".into() },
                 Message::Tool { call_id: "c2".into(), content: "not JSON".into() },
-                Message::Assistant { content: "done".into(), tool_calls: vec![] },
+                Message::said("done"),
             ],
             tools: vec![ToolSpec {
                 name: "shell".into(),
@@ -197,6 +190,7 @@ mod tests {
                 parameters: json!({"type": "object"}),
             }],
             answer_tokens_max: 500,
+            answer_schema: None,
         }
     }
 
@@ -239,17 +233,5 @@ mod tests {
         assert_eq!(openai.get("stream"), None);
         assert_eq!(body(AnswerLimitField::MaxTokens, "api.openai.com")["max_tokens"], 500);
         assert_eq!(body(AnswerLimitField::MaxCompletionTokens, "host")["max_completion_tokens"], 500);
-    }
-
-    #[test]
-    fn a_service_error_is_read_in_each_of_its_shapes() {
-        let read = |value: Value| {
-            let error = ServiceError::from_value(&value);
-            (error.message, error.code)
-        };
-        assert_eq!(read(json!({"message": "no", "code": "c", "type": "t"})), ("no".into(), "c".into()));
-        assert_eq!(read(json!({"message": "no", "code": null, "type": "t"})), ("no".into(), "t".into()));
-        assert_eq!(read(json!({"message": "no", "code": 502})), ("no".into(), "502".into()));
-        assert_eq!(read(json!("plain")), ("plain".into(), String::new()));
     }
 }

@@ -7,4 +7,6 @@ mod cassette_server;
 mod client;
 mod embeddings;
 mod liar;
+mod official;
+mod protocols;
 mod stories;

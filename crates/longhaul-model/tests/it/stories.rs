@@ -65,13 +65,14 @@ pub(crate) fn first_request() -> ChatRequest {
         messages: vec![Message::User { content: "# Coding session 1\nTask: feature F03\nRecalled: 蓝色".into() }],
         tools: vec![tool("write_file"), tool("shell")],
         answer_tokens_max: 1_000,
+        answer_schema: None,
     }
 }
 
 /// The first request, the answer to it, and what the tools said.
 pub(crate) fn second_request(first: &ChatResponse) -> ChatRequest {
     let mut request = first_request();
-    request.messages.push(Message::Assistant { content: first.content.clone(), tool_calls: first.tool_calls.clone() });
+    request.messages.push(first.message());
     for (call, content) in first.tool_calls.iter().zip(["wrote 页.html (3 bytes)", "the arguments are not JSON"]) {
         request.messages.push(Message::Tool { call_id: call.id.clone(), content: content.into() });
     }

@@ -12,9 +12,10 @@ use longhaul_store::{
     Store, StoreError, StoreSettings, Swept, erasing,
     s3::{Credential, S3Place},
 };
+use longhaul_testbed::S3Server;
 
 use crate::{
-    s3_server::{BUCKET, S3Server, place},
+    s3_server::{BUCKET, place, start},
     support::{Broken, NOTES, kept_note, noise, open, pictures, text},
 };
 
@@ -43,11 +44,11 @@ async fn age(store: &Store) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_holds_blobs_and_a_sweep_removes_those_that_nobody_needs() {
-    let (server, dir, scope) = (S3Server::start(), tempfile::tempdir().unwrap(), Scope::single_user());
+    let (server, dir, scope) = (start(), tempfile::tempdir().unwrap(), Scope::single_user());
     let before = open(dir.path()).await;
     let local = kept_note(&before, 1).await;
     drop(before);
-    let store = open_with(dir.path(), server.place()).await.unwrap();
+    let store = open_with(dir.path(), place(server.address())).await.unwrap();
     let needed = kept_note(&store, 2).await;
     let (old, _) = store.blobs().put_stream(&scope, text(20_000_000).as_slice()).await.unwrap();
     let (large, _) = store.blobs().put_stream(&scope, noise(20_000_000).as_slice()).await.unwrap();
@@ -75,9 +76,9 @@ async fn a_bucket_holds_blobs_and_a_sweep_removes_those_that_nobody_needs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_without_its_bucket_says_where_its_blobs_are() {
-    let (server, dir, scope) = (S3Server::start(), tempfile::tempdir().unwrap(), Scope::single_user());
-    let digest = kept_note(&open_with(dir.path(), server.place()).await.unwrap(), 1).await;
-    let elsewhere = S3Place { prefix: "another".to_owned(), ..server.place() };
+    let (server, dir, scope) = (start(), tempfile::tempdir().unwrap(), Scope::single_user());
+    let digest = kept_note(&open_with(dir.path(), place(server.address())).await.unwrap(), 1).await;
+    let elsewhere = S3Place { prefix: "another".to_owned(), ..place(server.address()) };
     for store in [open(dir.path()).await, open_with(dir.path(), elsewhere).await.unwrap()] {
         let error = store.blobs().get(&scope, &digest).await.unwrap_err();
         assert!(matches!(&error, StoreError::BlobElsewhere { .. }), "{error:?}");
@@ -85,14 +86,14 @@ async fn a_store_without_its_bucket_says_where_its_blobs_are() {
         assert!(!store.verify(&[]).await.unwrap().is_sound());
         assert_eq!(store.sweep_blobs(Duration::ZERO).await.unwrap(), Swept::default(), "what it cannot reach stays");
     }
-    let store = open_with(dir.path(), server.place()).await.unwrap();
+    let store = open_with(dir.path(), place(server.address())).await.unwrap();
     assert_eq!(store.blobs().get(&scope, &digest).await.unwrap(), b"picture 1");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_holds_what_is_in_the_bucket() {
-    let (server, dir, scope) = (S3Server::start(), tempfile::tempdir().unwrap(), Scope::single_user());
-    let store = open_with(&dir.path().join("home"), server.place()).await.unwrap();
+    let (server, dir, scope) = (start(), tempfile::tempdir().unwrap(), Scope::single_user());
+    let store = open_with(&dir.path().join("home"), place(server.address())).await.unwrap();
     let digest = kept_note(&store, 1).await;
     let backup = store.backup(&dir.path().join("backup"), |_| {}).await.unwrap();
     assert_eq!((backup.blobs, backup.lacking.len()), (1, 0));
@@ -102,7 +103,7 @@ async fn a_backup_holds_what_is_in_the_bucket() {
     // It shares no object: what is swept there stays here.
     restored.write(|tx| tx.execute("DELETE FROM pictures", &[])).await.unwrap();
     drop(restored);
-    let restored = open_with(&backup.path, server.place()).await.unwrap();
+    let restored = open_with(&backup.path, place(server.address())).await.unwrap();
     restored.sweep_blobs(Duration::ZERO).await.unwrap();
     assert_eq!(store.blobs().get(&scope, &digest).await.unwrap(), b"picture 1");
     assert_eq!(pictures(&store).await.len(), 1);
@@ -110,8 +111,8 @@ async fn a_backup_holds_what_is_in_the_bucket() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damage_and_loss_in_the_bucket_are_noticed_and_mended() {
-    let (server, dir, scope) = (S3Server::start(), tempfile::tempdir().unwrap(), Scope::single_user());
-    let store = open_with(dir.path(), server.place()).await.unwrap();
+    let (server, dir, scope) = (start(), tempfile::tempdir().unwrap(), Scope::single_user());
+    let store = open_with(dir.path(), place(server.address())).await.unwrap();
     let content = noise(9_000_000);
     let digest = store.blobs().put(&scope, content.clone()).await.unwrap();
     let object = objects(&server).remove(0);
@@ -134,8 +135,8 @@ async fn damage_and_loss_in_the_bucket_are_noticed_and_mended() {
 /// Whoever erases does not wait for a sweep; a server that is away has it done when it is said again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_erased_goes_from_the_bucket_at_once() {
-    let (mut server, dir, scope) = (S3Server::start(), tempfile::tempdir().unwrap(), Scope::single_user());
-    let store = open_with(dir.path(), server.place()).await.unwrap();
+    let (mut server, dir, scope) = (start(), tempfile::tempdir().unwrap(), Scope::single_user());
+    let store = open_with(dir.path(), place(server.address())).await.unwrap();
     let (gone, shared) = (kept_note(&store, 1).await, kept_note(&store, 2).await);
     let tenant = scope.tenant.clone();
     store
@@ -163,8 +164,8 @@ async fn what_is_erased_goes_from_the_bucket_at_once() {
 /// A server that dies in the middle costs an error; what it has half of is deleted by the next sweep that reaches it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_goes_away_costs_an_error_and_leaves_nothing() {
-    let (mut server, dir, scope) = (S3Server::start(), tempfile::tempdir().unwrap(), Scope::single_user());
-    let store = open_with(dir.path(), server.place()).await.unwrap();
+    let (mut server, dir, scope) = (start(), tempfile::tempdir().unwrap(), Scope::single_user());
+    let store = open_with(dir.path(), place(server.address())).await.unwrap();
     let kept = kept_note(&store, 1).await;
     let broken = store.blobs().put_stream(&scope, Broken(&noise(1_000_000))).await;
     assert!(matches!(broken, Err(StoreError::BlobInterrupted { .. })), "{broken:?}");
@@ -192,8 +193,8 @@ async fn a_server_that_goes_away_costs_an_error_and_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_wrong_with_a_bucket_is_said() {
-    let (server, dir, scope) = (S3Server::start(), tempfile::tempdir().unwrap(), Scope::single_user());
-    let wrong_key = S3Place { secret_access_key: Credential::new("wrong-key"), ..server.place() };
+    let (server, dir, scope) = (start(), tempfile::tempdir().unwrap(), Scope::single_user());
+    let wrong_key = S3Place { secret_access_key: Credential::new("wrong-key"), ..place(server.address()) };
     let nobody = place("127.0.0.1:1".parse().unwrap());
     for (name, wrong) in [("key", wrong_key), ("server", nobody)] {
         let store = open_with(&dir.path().join(name), wrong).await.unwrap();
@@ -201,10 +202,10 @@ async fn what_is_wrong_with_a_bucket_is_said() {
         assert!(matches!(error, StoreError::Bucket { .. }), "{name}: {error:?}");
         assert!(!format!("{error} {error:?}").contains("wrong-key"), "{error:?}");
     }
-    let plain = S3Place { endpoint: Some("http://10.0.0.1".to_owned()), ..server.place() };
+    let plain = S3Place { endpoint: Some("http://10.0.0.1".to_owned()), ..place(server.address()) };
     let error = open_with(dir.path(), plain).await.unwrap_err();
     assert!(error.to_string().contains("unencrypted"), "{error}");
-    let in_memory = StoreSettings { bucket: Some(Box::new(server.place())), ..StoreSettings::in_memory() };
+    let in_memory = StoreSettings { bucket: Some(Box::new(place(server.address()))), ..StoreSettings::in_memory() };
     let error = Store::open(in_memory, Ambient::system(), &[]).await.unwrap_err();
     assert!(error.to_string().contains("store in memory"), "{error}");
     let spelled = |text: &str| S3Place::parse(text, |name| (name != "AWS_ACCESS_KEY_ID").then(|| "x".to_owned()));

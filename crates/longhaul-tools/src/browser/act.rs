@@ -43,6 +43,8 @@ const CHOOSE: &str = r#"function choose(list, label) {
 /// Which conditions an act needs beyond visibility.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
+    /// It is seen.
+    Sight,
     /// A pointer reaches it.
     Pointer,
     /// A pointer reaches it and it can be written to.
@@ -68,9 +70,10 @@ impl Page {
     pub async fn fill(&self, target: &Target, text: &str) -> Result<(), PageError> {
         let (element, point) = self.ready(target, Needs::Writing).await?;
         if PICKED.contains(&element.facts.kind.as_str()) {
-            let world = self.world().await?;
-            let field = self.handle(world, element.backend).await?;
-            let set = self.run(world, PICK, vec![json!({"objectId": field}), json!({"value": text})]).await?;
+            let world = self.world(&element.spot).await?;
+            let field = self.handle(&element.spot, world, element.backend).await?;
+            let set =
+                self.run(&element.spot, world, PICK, vec![json!({"objectId": field}), json!({"value": text})]).await?;
             if set != text {
                 let reason = format!("a field of kind {} takes no {text:?}", element.facts.kind);
                 return Err(PageError::NotReady { target: Box::new(target.clone()), reason });
@@ -95,7 +98,8 @@ impl Page {
     pub async fn press(&self, target: Option<&Target>, key: &Key) -> Result<(), PageError> {
         if let Some(target) = target {
             let (element, _) = self.ready(target, Needs::Pointer).await?;
-            let focused = self.call("DOM.focus", json!({"backendNodeId": element.backend})).await;
+            let field = json!({"backendNodeId": element.backend});
+            let focused = self.call_on(&element.spot.session, "DOM.focus", field).await;
             if let Err(BrowserError::Refused { .. }) = focused {
                 let reason = "it takes no focus".to_owned();
                 return Err(PageError::NotReady { target: Box::new(target.clone()), reason });
@@ -113,9 +117,11 @@ impl Page {
     /// As for [`Page::click`]; also when the list has no such option or is no native list.
     pub async fn select(&self, target: &Target, option: &str) -> Result<(), PageError> {
         let (element, _) = self.ready(target, Needs::Pointer).await?;
-        let world = self.world().await?;
-        let list = self.handle(world, element.backend).await?;
-        let outcome = self.run(world, CHOOSE, vec![json!({"objectId": list}), json!({"value": fold(option)})]).await?;
+        let world = self.world(&element.spot).await?;
+        let list = self.handle(&element.spot, world, element.backend).await?;
+        let outcome = self
+            .run(&element.spot, world, CHOOSE, vec![json!({"objectId": list}), json!({"value": fold(option)})])
+            .await?;
         let target = Box::new(target.clone());
         if let Some(labels) = outcome.as_array() {
             let has: Vec<String> = labels.iter().take(20).map(Value::to_string).collect();
@@ -185,18 +191,29 @@ impl Page {
     pub async fn upload(&self, target: &Target, files: &[UploadFile]) -> Result<(), PageError> {
         let paths = self.write_uploads(files)?;
         self.observer.forget_chooser();
-        self.call("Page.setInterceptFileChooserDialog", json!({"enabled": true})).await?;
+        self.intercept_choosers(true).await?;
         let clicked = self.click(target).await;
         let chooser = if clicked.is_ok() { self.observer.chooser(self.act_timeout).await } else { None };
-        self.call("Page.setInterceptFileChooserDialog", json!({"enabled": false})).await?;
+        self.intercept_choosers(false).await?;
         clicked?;
-        let Some(input) = chooser else {
+        let Some((session, input)) = chooser else {
             let waited_ms = u64::try_from(self.act_timeout.as_millis()).unwrap_or(u64::MAX);
             return Err(PageError::NoChooser { target: Box::new(target.clone()), waited_ms });
         };
-        self.call("DOM.setFileInputFiles", json!({"files": paths, "backendNodeId": input})).await?;
+        self.call_on(&session, "DOM.setFileInputFiles", json!({"files": paths, "backendNodeId": input})).await?;
         self.settle().await;
         Ok(())
+    }
+
+    /// File choosers of the tab and of its frames are ours, or the browser's own.
+    async fn intercept_choosers(&self, on: bool) -> Result<(), BrowserError> {
+        let tab = self.tab()?;
+        let params = json!({"enabled": on});
+        for frame in self.observer.frames_of(&tab.target) {
+            // A frame that has just gone opens no chooser.
+            let _ = self.call_on(&frame, "Page.setInterceptFileChooserDialog", params.clone()).await;
+        }
+        self.call_on(&tab.session, "Page.setInterceptFileChooserDialog", params).await.map(|_| ())
     }
 
     fn write_uploads(&self, files: &[UploadFile]) -> Result<Vec<PathBuf>, PageError> {
@@ -214,6 +231,11 @@ impl Page {
             paths.push(path);
         }
         Ok(paths)
+    }
+
+    /// Waits until the one element that the target means is there, visible and standing still.
+    pub(super) async fn pictured(&self, target: &Target) -> Result<(Element, Point), PageError> {
+        self.ready(target, Needs::Sight).await
     }
 
     /// Waits until the one element that the target means can be acted on; gives it and a point of it that is free.
@@ -290,6 +312,12 @@ fn usable<'a>(target: &Target, found: &'a [Element], needs: Needs) -> Result<(&'
         }
     };
     let not_ready = |reason: &str| PageError::NotReady { target: boxed(), reason: reason.to_owned() };
+    if needs == Needs::Sight {
+        return match element.facts.rect {
+            Some(rect) => Ok((element, rect, Point { x: rect.x, y: rect.y })),
+            None => Err(not_ready("it has no place on the screen")),
+        };
+    }
     if !element.enabled {
         return Err(not_ready("it is disabled"));
     }

@@ -146,6 +146,39 @@ pub enum PageError {
         #[source]
         source: io::Error,
     },
+    /// No such tab is open.
+    #[error("found no {wanted}; open are {open}")]
+    NoTab {
+        /// The tab, in words.
+        wanted: String,
+        /// Those that are open.
+        open: String,
+    },
+    /// The only tab cannot be closed.
+    #[error("this is the only tab; closing it would end the flow")]
+    LastTab,
+    /// No such download began.
+    #[error("no such download within {waited_ms} ms{}{others}", if others.is_empty() { "" } else { "; there were " })]
+    NoDownload {
+        /// The names of other downloads.
+        others: String,
+        /// How long it was waited for.
+        waited_ms: u64,
+    },
+    /// A download did not arrive.
+    #[error("the download {name:?} did not arrive: {reason}")]
+    Download {
+        /// The name it is offered under.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// No page asked to be printed.
+    #[error("no page asked to be printed within {waited_ms} ms (window.print was not called)")]
+    NotPrinted {
+        /// How long it was waited for.
+        waited_ms: u64,
+    },
     /// The page's process crashed.
     #[error("the page crashed")]
     Crashed,

@@ -52,6 +52,10 @@ const NAMED: &[(&str, u32, Option<&str>)] = &[
     ("F5", 116, None),
 ];
 
+/// What a chord with Control does to a field.
+const EDITING: &[(&str, &str)] =
+    &[("a", "selectAll"), ("c", "copy"), ("v", "paste"), ("x", "cut"), ("y", "redo"), ("z", "undo")];
+
 const MODIFIERS: &[(&str, u8)] = &[("Alt", 1), ("Control", 2), ("Ctrl", 2), ("Meta", 4), ("Shift", 8)];
 
 impl FromStr for Key {
@@ -109,9 +113,11 @@ impl Key {
         if let Some(text) = &self.text {
             down["text"] = json!(text);
         }
-        if self.modifiers & 2 != 0 && self.key.eq_ignore_ascii_case("a") {
-            // Headless Chromium leaves editing chords to the embedder.
-            down["commands"] = json!(["selectAll"]);
+        // Headless Chromium leaves editing chords to the embedder.
+        if self.modifiers & 2 != 0
+            && let Some((_, command)) = EDITING.iter().find(|(key, _)| self.key.eq_ignore_ascii_case(key))
+        {
+            down["commands"] = json!([command]);
         }
         [down, common("keyUp")]
     }

@@ -2,10 +2,10 @@
 //! One look is one consistent moment; waiting for something is the caller's loop. Nothing here changes the page, but
 //! that it may be scrolled, as a user scrolls.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures::future::join_all;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -13,11 +13,14 @@ use super::{
     Page, Target,
     error::{BrowserError, PageError},
     text::{cut, fold},
-    tree::{Node, Tree},
+    tree::{Node, Spot, Tree},
 };
 
 const PROBE: &str = include_str!("probe.js");
-const WORLD: &str = "longhaul";
+/// Hides a node, or shows it again without starting a transition.
+const VEIL: &str = include_str!("veil.js");
+/// Finds elements with a text that are in the document but shown to nobody.
+const UNSHOWN: &str = include_str!("unshown.js");
 const GROUP: &str = "longhaul";
 /// Most elements of one target that are looked at.
 const ELEMENTS_MAX: usize = 300;
@@ -43,6 +46,7 @@ pub struct Element {
     pub checked: Option<bool>,
     /// Its tag, id and class, for messages.
     pub tag: String,
+    pub(super) spot: Spot,
     pub(super) backend: i64,
     pub(super) facts: Facts,
     pub(super) said: String,
@@ -66,7 +70,7 @@ pub(super) struct Facts {
 }
 
 /// A box in pixels of the viewport.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Rect {
     pub(super) x: f64,
     pub(super) y: f64,
@@ -75,7 +79,7 @@ pub(super) struct Rect {
 }
 
 /// A place in pixels of the viewport.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Point {
     pub(super) x: f64,
     pub(super) y: f64,
@@ -88,6 +92,28 @@ enum Manner {
     Read,
     /// Also whether it is visible; scrolls each into view, and stays there when there is only one.
     Look,
+}
+
+/// The worlds of scripts of one look, one a document.
+#[derive(Default)]
+struct Worlds(BTreeMap<usize, i64>);
+
+impl Worlds {
+    async fn of(&mut self, page: &Page, tree: &Tree, frame: usize) -> Result<i64, BrowserError> {
+        if let Some(world) = self.0.get(&frame) {
+            return Ok(*world);
+        }
+        let world = page.world(&tree.frames[frame].spot).await?;
+        self.0.insert(frame, world);
+        Ok(world)
+    }
+
+    fn sessions(&self, tree: &Tree) -> Vec<String> {
+        let mut sessions: Vec<String> = self.0.keys().map(|&frame| tree.frames[frame].spot.session.clone()).collect();
+        sessions.sort_unstable();
+        sessions.dedup();
+        sessions
+    }
 }
 
 impl Page {
@@ -111,15 +137,13 @@ impl Page {
         tokio::time::sleep(POLL).await;
     }
 
-    pub(super) async fn tree(&self) -> Result<Tree, BrowserError> {
-        Ok(Tree::parse(&self.call("Accessibility.getFullAXTree", json!({})).await?))
-    }
-
     async fn look(&self, target: &Target) -> Result<Vec<Element>, BrowserError> {
         let tree = self.tree().await?;
-        let world = self.world().await?;
-        let found = Box::pin(self.resolve(&tree, world, target, Manner::Look)).await;
-        self.process.wire.post(Some(&self.session), "Runtime.releaseObjectGroup", json!({"objectGroup": GROUP}));
+        let mut worlds = Worlds::default();
+        let found = Box::pin(self.resolve(&tree, &mut worlds, target, Manner::Look)).await;
+        for session in worlds.sessions(&tree) {
+            self.process.wire.post(Some(&session), "Runtime.releaseObjectGroup", json!({"objectGroup": GROUP}));
+        }
         Ok(found?.into_iter().map(|(_, element)| element).collect())
     }
 
@@ -127,14 +151,14 @@ impl Page {
     async fn resolve(
         &self,
         tree: &Tree,
-        world: i64,
+        worlds: &mut Worlds,
         target: &Target,
         manner: Manner,
     ) -> Result<Vec<(usize, Element)>, BrowserError> {
         let outer = match &target.within {
             None => None,
             Some(outer) => {
-                let found = Box::pin(self.resolve(tree, world, outer, Manner::Read)).await?;
+                let found = Box::pin(self.resolve(tree, worlds, outer, Manner::Read)).await?;
                 Some(found.into_iter().map(|(index, _)| index).collect::<Vec<_>>())
             }
         };
@@ -143,7 +167,7 @@ impl Page {
         let needs_text = target.text.is_some()
             || target.name.is_some() && candidates.iter().any(|&index| tree.nodes[index].name.is_empty());
         if needs_text {
-            let facts = self.probe(world, tree, &candidates, Manner::Read).await?;
+            let facts = self.probe(worlds, tree, &candidates, Manner::Read).await?;
             let kept =
                 candidates.iter().zip(&facts).filter(|(index, facts)| text_fits(target, &tree.nodes[**index], facts));
             candidates = kept.map(|(index, _)| *index).collect();
@@ -153,56 +177,108 @@ impl Page {
         }
         if manner == Manner::Read {
             // The caller only needs to know where to look inside.
-            return Ok(candidates
-                .iter()
-                .map(|&index| (index, element(&tree.nodes[index], Facts::default())))
-                .collect());
+            return Ok(candidates.iter().map(|&index| (index, element(tree, index, Facts::default()))).collect());
         }
-        let facts = self.probe(world, tree, &candidates, manner).await?;
-        Ok(candidates.iter().zip(facts).map(|(&index, facts)| (index, element(&tree.nodes[index], facts))).collect())
+        let facts = self.probe(worlds, tree, &candidates, manner).await?;
+        Ok(candidates.iter().zip(facts).map(|(&index, facts)| (index, element(tree, index, facts))).collect())
     }
 
     async fn probe(
         &self,
-        world: i64,
+        worlds: &mut Worlds,
         tree: &Tree,
         nodes: &[usize],
         manner: Manner,
     ) -> Result<Vec<Facts>, BrowserError> {
-        if nodes.is_empty() {
-            return Ok(Vec::new());
+        let mut by_frame: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (position, &index) in nodes.iter().enumerate() {
+            by_frame.entry(tree.nodes[index].frame).or_default().push(position);
         }
-        let handles = join_all(nodes.iter().map(|&index| self.handle(world, tree.nodes[index].backend))).await;
-        let mut arguments = vec![json!({"value": {
-            "look": manner == Manner::Look, "scroll": manner == Manner::Look, "keep": nodes.len() == 1,
-        }})];
+        let mut facts = vec![Facts::default(); nodes.len()];
+        for (frame, positions) in by_frame {
+            let backends: Vec<i64> = positions.iter().map(|&position| tree.nodes[nodes[position]].backend).collect();
+            let keep = nodes.len() == 1;
+            let options = json!({"look": manner == Manner::Look, "scroll": manner == Manner::Look, "keep": keep});
+            let mut found = self.ask(worlds, tree, frame, &backends, options).await?;
+            if manner == Manner::Look {
+                self.through_frames(worlds, tree, frame, &mut found, keep).await?;
+            }
+            for (position, fact) in positions.into_iter().zip(found) {
+                facts[position] = fact;
+            }
+        }
+        Ok(facts)
+    }
+
+    /// Asks the probe about nodes of one document.
+    async fn ask(
+        &self,
+        worlds: &mut Worlds,
+        tree: &Tree,
+        frame: usize,
+        backends: &[i64],
+        options: Value,
+    ) -> Result<Vec<Facts>, BrowserError> {
+        let spot = &tree.frames[frame].spot;
+        let world = worlds.of(self, tree, frame).await?;
+        let handles = join_all(backends.iter().map(|&backend| self.handle(spot, world, backend))).await;
+        let mut arguments = vec![json!({"value": options})];
         for handle in handles {
             arguments.push(json!({"objectId": handle?}));
         }
-        let facts = self.run(world, PROBE, arguments).await?;
+        let facts = self.run(spot, world, PROBE, arguments).await?;
         serde_json::from_value(facts)
             .map_err(|error| BrowserError::Refused { method: "Runtime.callFunctionOn", message: error.to_string() })
     }
 
-    pub(super) async fn handle(&self, world: i64, backend: i64) -> Result<Value, BrowserError> {
-        let params = json!({"backendNodeId": backend, "executionContextId": world, "objectGroup": GROUP});
-        Ok(self.call("DOM.resolveNode", params).await?["object"]["objectId"].take())
+    /// What is visible in a frame is visible to a user only where the frame itself is: asks each frame around it in turn,
+    /// and gives boxes and points in pixels of the page's viewport.
+    async fn through_frames(
+        &self,
+        worlds: &mut Worlds,
+        tree: &Tree,
+        mut frame: usize,
+        facts: &mut [Facts],
+        keep: bool,
+    ) -> Result<(), BrowserError> {
+        while let Some(outer) = tree.frames[frame].parent {
+            let shown: Vec<usize> = (0..facts.len()).filter(|&n| facts[n].reason.is_none()).collect();
+            if shown.is_empty() {
+                return Ok(());
+            }
+            let inner: Vec<Value> =
+                shown.iter().map(|&n| json!({"part": facts[n].part, "point": facts[n].point})).collect();
+            let options = json!({"look": true, "scroll": true, "keep": keep, "inner": inner});
+            let owners = vec![tree.frames[frame].owner; shown.len()];
+            for (n, outside) in shown.into_iter().zip(self.ask(worlds, tree, outer, &owners, options).await?) {
+                let fact = &mut facts[n];
+                fact.reason = outside.reason.map(|why| format!("the frame around it: {why}"));
+                (fact.rect, fact.part, fact.point) = (outside.rect, outside.part, outside.point);
+                fact.over = outside.over.or(fact.over.take());
+            }
+            frame = outer;
+        }
+        Ok(())
     }
 
-    /// A world of scripts beside the page's own, in the document that is open now.
-    pub(super) async fn world(&self) -> Result<i64, BrowserError> {
-        let params = json!({"frameId": self.main_frame, "worldName": WORLD, "grantUniveralAccess": false});
-        let answer = self.call("Page.createIsolatedWorld", params).await?;
-        Ok(answer["executionContextId"].as_i64().unwrap_or_default())
+    pub(super) async fn handle(&self, spot: &Spot, world: i64, backend: i64) -> Result<Value, BrowserError> {
+        let params = json!({"backendNodeId": backend, "executionContextId": world, "objectGroup": GROUP});
+        Ok(self.call_on(&spot.session, "DOM.resolveNode", params).await?["object"]["objectId"].take())
     }
 
     /// Runs a function of ours in that world.
-    pub(super) async fn run(&self, world: i64, function: &str, arguments: Vec<Value>) -> Result<Value, BrowserError> {
+    pub(super) async fn run(
+        &self,
+        spot: &Spot,
+        world: i64,
+        function: &str,
+        arguments: Vec<Value>,
+    ) -> Result<Value, BrowserError> {
         let params = json!({
             "functionDeclaration": function, "executionContextId": world, "arguments": arguments,
             "returnByValue": true, "silent": true,
         });
-        let mut answer = self.call("Runtime.callFunctionOn", params).await?;
+        let mut answer = self.call_on(&spot.session, "Runtime.callFunctionOn", params).await?;
         match answer.get("exceptionDetails") {
             None => Ok(answer["result"]["value"].take()),
             Some(details) => Err(BrowserError::Refused {
@@ -220,21 +296,38 @@ impl Page {
     /// When the browser has gone, or the element has just left the page.
     pub async fn painted(&self, element: &Element) -> Result<(bool, Vec<u8>), BrowserError> {
         let shown = self.screenshot().await?;
-        let world = self.world().await?;
-        let node = self.handle(world, element.backend).await?;
-        let veil = |on: bool| self.run(world, VEIL, vec![json!({"objectId": node}), json!({"value": on})]);
+        let spot = &element.spot;
+        let world = self.world(spot).await?;
+        let node = self.handle(spot, world, element.backend).await?;
+        let veil = |on: bool| self.run(spot, world, VEIL, vec![json!({"objectId": node}), json!({"value": on})]);
         veil(true).await?;
         let without = self.screenshot().await;
         veil(false).await?;
         Ok((without? != shown, shown))
     }
 
+    /// A picture of one element, scrolled into view, as PNG. What lies over it is on the picture too.
+    ///
+    /// # Errors
+    /// When there is not exactly one that is visible, or the browser has gone.
+    pub async fn screenshot_of(&self, target: &Target) -> Result<Vec<u8>, PageError> {
+        let (element, _) = self.pictured(target).await?;
+        let clip = element.facts.part.unwrap_or(Rect { x: 0.0, y: 0.0, width: 1.0, height: 1.0 });
+        let clip = json!({
+            "x": clip.x.round(), "y": clip.y.round(), "width": clip.width.round().max(1.0),
+            "height": clip.height.round().max(1.0), "scale": 1,
+        });
+        Ok(self.picture(json!({"format": "png", "optimizeForSpeed": true, "clip": clip})).await?)
+    }
+
     /// What to say when nothing is the target: what is there instead, and what is in the document but not shown. Each
     /// part begins with `; `; empty when there is nothing alike.
     pub async fn nearby(&self, target: &Target) -> String {
         let mut said = String::new();
-        if let (Some(name), Ok(world)) = (target.name.as_ref().or(target.text.as_ref()), self.world().await) {
-            let hidden = self.run(world, UNSHOWN, vec![json!({"value": fold(name)})]).await;
+        if let (Some(name), Ok(spot)) = (target.name.as_ref().or(target.text.as_ref()), self.spot())
+            && let Ok(world) = self.world(&spot).await
+        {
+            let hidden = self.run(&spot, world, UNSHOWN, vec![json!({"value": fold(name)})]).await;
             if let Some(hidden) = hidden.ok().and_then(|value| value.as_str().map(str::to_owned)) {
                 said.push_str(&format!("; {hidden}"));
             }
@@ -247,51 +340,6 @@ impl Page {
     }
 }
 
-/// Hides a node, or shows it again without starting a transition.
-const VEIL: &str = r#"function veil(node, on) {
-  const el = node.nodeType === 1 ? node : node.parentElement;
-  const root = el.getRootNode();
-  const sheet = globalThis.longhaulVeil = globalThis.longhaulVeil || new CSSStyleSheet();
-  let path = '';
-  for (let e = el; e; e = e.parentElement) {
-    const at = e.parentNode && e.parentNode.children ? [...e.parentNode.children].indexOf(e) + 1 : 1;
-    path = ':nth-child(' + at + ')' + (path ? '>' + path : '');
-  }
-  if (root === document) path = path.replace(/^:nth-child\(\d+\)/, ':root');
-  const strong = path + ':not(#longhaul#longhaul#longhaul)';
-  if (on) {
-    sheet.replaceSync(strong + '{opacity:0!important;transition:none!important}');
-    root.adoptedStyleSheets = [...root.adoptedStyleSheets, sheet];
-  } else {
-    sheet.replaceSync(strong + '{transition:none!important}');
-    getComputedStyle(el).opacity;
-    root.adoptedStyleSheets = [...root.adoptedStyleSheets].filter((s) => s !== sheet);
-  }
-}"#;
-
-/// Finds elements with this text or label that are in the document but shown to nobody, and says why.
-const UNSHOWN: &str = r#"function unshown(wanted) {
-  const fold = (s) => (s || '').replace(/\s+/g, ' ').trim().toLowerCase();
-  wanted = wanted.toLowerCase();
-  const tag = (e) => '<' + e.localName + (e.id ? ' id="' + e.id + '"' : '') + (e.className && e.className.slice ? ' class="' + e.className.slice(0, 60) + '"' : '') + '>';
-  for (const e of document.querySelectorAll('body *')) {
-    if (e.childElementCount > 3 || /^(script|style|template)$/.test(e.localName)) continue;
-    const label = e.getAttribute('aria-label') || e.getAttribute('placeholder') || e.getAttribute('title');
-    if (fold(e.textContent) !== wanted && fold(label) !== wanted) continue;
-    if ([...e.children].some((c) => fold(c.textContent) === wanted)) continue;
-    for (let a = e; a; a = a.parentElement) {
-      const where = a === e ? '' : ' on its ancestor ' + tag(a);
-      const s = getComputedStyle(a);
-      if (a.getAttribute('aria-hidden') === 'true') return tag(e) + ' has that text, but aria-hidden' + where;
-      if (s.display === 'none') return tag(e) + ' has that text, but display: none' + where;
-      if (s.visibility !== 'visible') return tag(e) + ' has that text, but visibility: ' + s.visibility + where;
-      if (a.inert) return tag(e) + ' has that text, but it is inert' + where;
-    }
-    return tag(e) + ' has that text, but another role';
-  }
-  return null;
-}"#;
-
 fn text_fits(target: &Target, node: &Node, facts: &Facts) -> bool {
     let contains = |wanted: &str| {
         let wanted = fold(wanted);
@@ -301,7 +349,8 @@ fn text_fits(target: &Target, node: &Node, facts: &Facts) -> bool {
     target.text.as_deref().is_none_or(contains) && target.name.as_deref().is_none_or(named)
 }
 
-fn element(node: &Node, facts: Facts) -> Element {
+fn element(tree: &Tree, index: usize, facts: Facts) -> Element {
+    let node = &tree.nodes[index];
     let value = facts.value.clone().or_else(|| (!node.value.is_empty()).then(|| node.value.clone()));
     Element {
         text: facts.text.clone(),
@@ -312,6 +361,7 @@ fn element(node: &Node, facts: Facts) -> Element {
         focused: node.focused,
         checked: node.checked,
         tag: facts.tag.clone(),
+        spot: tree.frames[node.frame].spot.clone(),
         backend: node.backend,
         said: node.say(),
         facts,

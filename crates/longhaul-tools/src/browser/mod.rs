@@ -17,14 +17,21 @@
 //! ```
 
 mod act;
+mod activity;
 mod error;
+mod events;
+mod frames;
 mod keys;
 mod look;
 mod observe;
 mod outline;
 mod page;
+mod paper;
 mod process;
+mod router;
+mod setup;
 mod shared;
+mod tabs;
 mod target;
 mod text;
 mod tool;
@@ -36,17 +43,20 @@ use std::{path::PathBuf, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+pub use activity::{Activity, ArmedDialog, ConsoleError, DialogSeen, DownloadSeen, DownloadState, FailedRequest};
 pub use error::{BrowserError, DialogFault, PageError};
 pub use keys::{Key, KeyError};
 pub use look::Element;
-pub use observe::{Activity, ArmedDialog, ConsoleError, DialogSeen, FailedRequest};
 pub use page::Page;
+pub use paper::{DOWNLOAD_BYTES_MAX, Downloaded, Permission, Printed};
 pub use shared::SharedBrowser;
-pub use target::{ROLES, Target, TargetError, WITHIN_DEPTH_MAX};
+pub use tabs::TabWanted;
+pub use target::{FrameWanted, ROLES, Target, TargetError, WITHIN_DEPTH_MAX};
 pub use text::fold;
 pub use tool::{AppAddress, BrowserTool};
 
 use process::Process;
+use router::Router;
 
 /// How the browser is run. Plain data; start from [`BrowserSettings::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +104,9 @@ impl BrowserSettings {
 /// A running Chromium. It ends with the last of it, or by [`Browser::close`].
 pub struct Browser {
     process: std::sync::Arc<Process>,
+    router: std::sync::Arc<Router>,
+    /// Held by the one flow that uses the clipboard, which all profiles of a browser share.
+    clipboard: std::sync::Arc<tokio::sync::Mutex<()>>,
     settings: BrowserSettings,
     version: String,
 }
@@ -111,11 +124,23 @@ impl Browser {
     /// When there is none, when it cannot be run, or when it does not answer in time.
     pub async fn launch(settings: BrowserSettings) -> Result<Self, BrowserError> {
         let (process, output) = Process::start(&settings)?;
-        let hello = process.wire.call(None, "Browser.getVersion", json!({}));
+        let wire = process.wire.clone();
+        let router = std::sync::Arc::new(Router::new(wire.clone()));
+        wire.listen(wire::ROOT, router.clone());
+        let tabs = json!({
+            "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": [{"type": "page"}],
+        });
+        let hello = async {
+            let version = wire.call(None, "Browser.getVersion", json!({})).await?;
+            wire.call(None, "Target.setAutoAttach", tabs).await?;
+            Ok::<_, BrowserError>(version)
+        };
         let answered = tokio::time::timeout(settings.launch_timeout, hello).await;
         match answered {
             Ok(Ok(version)) => Ok(Self {
                 process: std::sync::Arc::new(process),
+                router,
+                clipboard: std::sync::Arc::default(),
                 settings,
                 version: version["product"].as_str().unwrap_or("unknown").to_owned(),
             }),
@@ -158,7 +183,12 @@ impl Browser {
     /// # Errors
     /// When the browser has gone or refuses.
     pub async fn open_page(&self, base_url: &str) -> Result<Page, BrowserError> {
-        Page::open(self.process.clone(), &self.settings, base_url).await
+        Page::open(self.process.clone(), self.router.clone(), &self.settings, base_url).await
+    }
+
+    /// Waits until nobody else uses the clipboard, which is one for all profiles, and keeps it until the guard is dropped.
+    pub async fn clipboard(&self) -> tokio::sync::OwnedMutexGuard<()> {
+        self.clipboard.clone().lock_owned().await
     }
 }
 

@@ -1,168 +1,194 @@
-//! What happens on a page while nobody asks: loading, dialogs, console messages, failed requests, file choosers. It
-//! answers dialogs at once, so that none ever stalls a flow. Invariant: what it keeps is bounded, and of what it drops
-//! the number is known.
+//! What happens in a profile while nobody asks: tabs that open and close, loading, dialogs, choosers, downloads. It keeps
+//! the state and waits on it; `events` changes it. Invariant: what it keeps is bounded, and of what it drops the number
+//! is known. There is always a current tab: the newest one a page opened, until it closes or somebody chooses another.
 
 use std::{
     collections::{HashMap, VecDeque},
-    fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::{
-    DialogKind,
+    activity::{Activity, ArmedDialog, DownloadSeen, DownloadState},
     error::DialogFault,
-    text::{cut, fold},
-    wire::{EventSink, Wire},
+    events::SessionSink,
+    setup::Setup,
+    wire::Wire,
 };
 
-/// Most entries of each kind that are kept.
-const KEPT_MAX: usize = 200;
-const MESSAGE_CHARS_MAX: usize = 600;
+/// Most tabs of one profile that are followed.
+const TABS_MAX: usize = 20;
 
-/// An error that the page wrote to its console, or an exception nobody caught.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConsoleError {
-    /// What was written.
-    pub text: String,
-    /// Where: URL and line.
-    pub at: String,
-}
-
-/// A request that failed or was answered with 4xx or 5xx.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailedRequest {
-    /// HTTP method.
-    pub method: String,
-    /// URL.
-    pub url: String,
-    /// The status, when there was an answer.
-    pub status: Option<u16>,
-    /// Why there was none.
-    pub error: Option<String>,
-}
-
-impl fmt::Display for FailedRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.method, self.url)?;
-        match (self.status, &self.error) {
-            (Some(status), _) => write!(f, " answered {status}"),
-            (None, Some(error)) => write!(f, " failed: {error}"),
-            (None, None) => f.write_str(" failed"),
-        }
-    }
-}
-
-/// A dialog that opened, and the answer it got.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DialogSeen {
-    /// Its kind.
-    pub kind: DialogKind,
-    /// Its message.
-    pub message: String,
-    /// Whether it was accepted.
-    pub accepted: bool,
-    /// Whether it was the expected one.
-    pub expected: bool,
-}
-
-/// What was observed since the page was opened.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Activity {
-    /// Console errors and uncaught exceptions, oldest first.
-    pub console: Vec<ConsoleError>,
-    /// Failed requests, oldest first.
-    pub requests: Vec<FailedRequest>,
-    /// Dialogs, oldest first.
-    pub dialogs: Vec<DialogSeen>,
-    /// Entries dropped because there were too many.
-    pub dropped: u64,
-}
-
-/// The dialog that is expected next, and the answer to it.
+/// A tab, by its target and the session on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArmedDialog {
-    /// Its kind.
-    pub kind: DialogKind,
-    /// Its whole message, white space folded; any when `None`.
-    pub message: Option<String>,
-    /// Whether to accept it.
-    pub accept: bool,
-    /// What to type into a prompt.
-    pub text: Option<String>,
+pub(super) struct TabId {
+    /// Its target, which is also the id of its main frame.
+    pub(super) target: String,
+    pub(super) session: String,
 }
 
-impl DialogKind {
-    /// The protocol's word.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Alert => "alert",
-            Self::Confirm => "confirm",
-            Self::Prompt => "prompt",
-            Self::Beforeunload => "beforeunload",
-        }
-    }
-
-    fn parse(name: &str) -> Self {
-        match name {
-            "confirm" => Self::Confirm,
-            "prompt" => Self::Prompt,
-            "beforeunload" => Self::Beforeunload,
-            _ => Self::Alert,
-        }
-    }
+/// A tab as it is.
+pub(super) struct Tab {
+    pub(super) id: TabId,
+    pub(super) opener: Option<String>,
+    pub(super) loading: bool,
+    pub(super) loads: u64,
+    pub(super) last_loader: Option<String>,
+    pub(super) stayed: u64,
+    pub(super) crashed: bool,
 }
 
-impl fmt::Display for ArmedDialog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a {} dialog", self.kind.name())?;
-        match &self.message {
-            Some(message) => write!(f, " {message:?}"),
-            None => Ok(()),
-        }
-    }
-}
+/// A file chooser that a click opened: its session and input field.
+pub(super) type Chooser = (String, i64);
 
+/// Everything seen.
 #[derive(Default)]
-struct Seen {
-    activity: Activity,
-    requests: HashMap<String, (String, String)>,
-    armed: VecDeque<ArmedDialog>,
-    fault: Option<DialogFault>,
-    loading: bool,
-    loads: u64,
-    last_loader: Option<String>,
-    stayed: u64,
-    chooser: Option<i64>,
-    drag: Option<Value>,
-    crashed: bool,
+pub(super) struct Seen {
+    pub(super) activity: Activity,
+    pub(super) requests: HashMap<String, (String, String)>,
+    pub(super) armed: VecDeque<ArmedDialog>,
+    pub(super) fault: Option<DialogFault>,
+    pub(super) tabs: Vec<Tab>,
+    /// Target of the current tab.
+    pub(super) current: String,
+    /// Sessions on frames of other processes, with the target of their tab.
+    pub(super) frames: Vec<(String, String)>,
+    pub(super) chooser: Option<Chooser>,
+    pub(super) drag: Option<Value>,
+    /// Targets of tabs that asked to be printed.
+    pub(super) prints: VecDeque<String>,
 }
 
-/// The observer of one page.
+impl Seen {
+    pub(super) fn tab(&self, target: &str) -> Option<&Tab> {
+        self.tabs.iter().find(|tab| tab.id.target == target)
+    }
+
+    pub(super) fn tab_mut(&mut self, target: &str) -> Option<&mut Tab> {
+        self.tabs.iter_mut().find(|tab| tab.id.target == target)
+    }
+}
+
+/// The observer of one profile.
 pub(super) struct Observer {
-    wire: Wire,
-    session: String,
-    main_frame: String,
-    origin: String,
+    pub(super) wire: Wire,
+    pub(super) origin: String,
+    pub(super) setup: Setup,
     seen: Mutex<Seen>,
     changed: Notify,
 }
 
 impl Observer {
-    pub(super) fn new(wire: Wire, session: String, main_frame: String, origin: String) -> Self {
-        Self { wire, session, main_frame, origin, seen: Mutex::default(), changed: Notify::new() }
+    pub(super) fn new(wire: Wire, origin: String, setup: Setup) -> Self {
+        Self { wire, origin, setup, seen: Mutex::default(), changed: Notify::new() }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn until(&self, limit: Duration, holds: impl Fn(&Seen) -> bool) -> bool {
+    pub(super) fn tell(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Takes a new tab in: prepares it, lets it run, and makes it the current one.
+    pub(super) fn adopt(self: &Arc<Self>, session: &str, info: &Value) {
+        let target = info["targetId"].as_str().unwrap_or_default().to_owned();
+        let id = TabId { target: target.clone(), session: session.to_owned() };
+        let mut seen = self.seen();
+        if seen.tabs.len() >= TABS_MAX {
+            drop(seen);
+            self.wire.post(None, "Target.closeTarget", json!({"targetId": target}));
+            return;
+        }
+        let first = seen.tabs.is_empty();
+        seen.tabs.push(Tab {
+            id,
+            opener: info["openerId"].as_str().map(str::to_owned),
+            // A tab that a page opened is loading from its beginning.
+            loading: !first,
+            loads: 0,
+            last_loader: None,
+            stayed: 0,
+            crashed: false,
+        });
+        seen.current.clone_from(&target);
+        drop(seen);
+        self.wire.listen(session, Arc::new(SessionSink::of_tab(self.clone(), session, &target)));
+        self.setup.page(&self.wire, session);
+        if !first {
+            self.wire.post(Some(session), "Page.bringToFront", json!({}));
+        }
+        self.tell();
+    }
+
+    /// Lets go of a tab or frame whose session has ended.
+    pub(super) fn release(&self, session: &str) {
+        self.wire.unlisten(session);
+        let mut seen = self.seen();
+        seen.frames.retain(|(frame, _)| frame != session);
+        if let Some(index) = seen.tabs.iter().position(|tab| tab.id.session == session) {
+            let gone = seen.tabs.remove(index);
+            if seen.current == gone.id.target {
+                let opener = gone.opener.filter(|opener| seen.tab(opener).is_some());
+                let next = opener.or_else(|| seen.tabs.last().map(|tab| tab.id.target.clone()));
+                seen.current = next.unwrap_or_default();
+                let front = seen.tab(&seen.current).map(|tab| tab.id.session.clone());
+                if let Some(front) = front {
+                    self.wire.post(Some(&front), "Page.bringToFront", json!({}));
+                }
+            }
+        }
+        drop(seen);
+        self.tell();
+    }
+
+    /// Notes how far a download has come, if it is one of this profile's.
+    pub(super) fn download_goes_on(&self, params: &Value) {
+        let mut seen = self.seen();
+        let guid = params["guid"].as_str().unwrap_or_default();
+        let Some(known) = seen.activity.downloads.iter_mut().find(|known| known.guid == guid) else { return };
+        match params["state"].as_str() {
+            Some("completed") => known.state = DownloadState::Complete,
+            Some("canceled") => known.state = DownloadState::Cancelled,
+            _ => return,
+        }
+        drop(seen);
+        self.tell();
+    }
+
+    /// Every session that is listened to.
+    pub(super) fn sessions(&self) -> Vec<String> {
+        let seen = self.seen();
+        let tabs = seen.tabs.iter().map(|tab| tab.id.session.clone());
+        tabs.chain(seen.frames.iter().map(|(session, _)| session.clone())).collect()
+    }
+
+    /// The current tab; none before the first has opened, or when all have been closed.
+    pub(super) fn tab(&self) -> Option<TabId> {
+        let seen = self.seen();
+        seen.tab(&seen.current).map(|tab| tab.id.clone())
+    }
+
+    /// The tabs, in the order of their opening.
+    pub(super) fn tabs(&self) -> Vec<TabId> {
+        self.seen().tabs.iter().map(|tab| tab.id.clone()).collect()
+    }
+
+    pub(super) fn choose(&self, target: &str) {
+        target.clone_into(&mut self.seen().current);
+    }
+
+    /// Sessions on frames of a tab that live in other processes.
+    pub(super) fn frames_of(&self, target: &str) -> Vec<String> {
+        let seen = self.seen();
+        seen.frames.iter().filter(|(_, tab)| tab == target).map(|(session, _)| session.clone()).collect()
+    }
+
+    pub(super) async fn until(&self, limit: Duration, holds: impl Fn(&Seen) -> bool) -> bool {
         let wait = async {
             loop {
                 let changed = self.changed.notified();
@@ -183,8 +209,10 @@ impl Observer {
         self.seen().activity.clone()
     }
 
+    /// Whether the current tab has crashed.
     pub(super) fn crashed(&self) -> bool {
-        self.seen().crashed
+        let seen = self.seen();
+        seen.tab(&seen.current).is_some_and(|tab| tab.crashed)
     }
 
     pub(super) fn arm(&self, dialog: ArmedDialog) {
@@ -214,23 +242,25 @@ impl Observer {
         self.seen().fault.take()
     }
 
-    pub(super) fn loads(&self) -> (u64, u64) {
-        let seen = self.seen();
-        (seen.loads, seen.stayed)
+    /// How often a tab has loaded, and how often a dialog kept it.
+    pub(super) fn loads(&self, target: &str) -> (u64, u64) {
+        self.seen().tab(target).map_or((0, 0), |tab| (tab.loads, tab.stayed))
     }
 
-    /// Waits until a load after `before` has ended, or a dialog kept the page.
-    pub(super) async fn loaded_since(&self, before: (u64, u64), limit: Duration) -> bool {
-        self.until(limit, |seen| seen.loads > before.0 || seen.stayed > before.1 || seen.crashed).await
+    /// Waits until a load of the tab after `before` has ended, or a dialog kept the page, or the tab is gone.
+    pub(super) async fn loaded_since(&self, target: &str, before: (u64, u64), limit: Duration) -> bool {
+        let over = |tab: &Tab| tab.loads > before.0 || tab.stayed > before.1 || tab.crashed;
+        self.until(limit, |seen| seen.tab(target).is_none_or(over)).await
     }
 
-    pub(super) async fn loaded(&self, loader: &str, limit: Duration) -> bool {
-        self.until(limit, |seen| seen.last_loader.as_deref() == Some(loader) || seen.crashed).await
+    pub(super) async fn loaded(&self, target: &str, loader: &str, limit: Duration) -> bool {
+        let over = |tab: &Tab| tab.last_loader.as_deref() == Some(loader) || tab.crashed;
+        self.until(limit, |seen| seen.tab(target).is_none_or(over)).await
     }
 
-    /// Waits until no navigation is under way.
+    /// Waits until no navigation of the current tab is under way.
     pub(super) async fn quiet(&self, limit: Duration) -> bool {
-        self.until(limit, |seen| !seen.loading || seen.crashed).await
+        self.until(limit, |seen| seen.tab(&seen.current).is_none_or(|tab| !tab.loading || tab.crashed)).await
     }
 
     pub(super) fn forget_chooser(&self) {
@@ -239,7 +269,7 @@ impl Observer {
         seen.drag = None;
     }
 
-    pub(super) async fn chooser(&self, limit: Duration) -> Option<i64> {
+    pub(super) async fn chooser(&self, limit: Duration) -> Option<Chooser> {
         self.until(limit, |seen| seen.chooser.is_some() || seen.fault.is_some()).await;
         self.seen().chooser.take()
     }
@@ -248,169 +278,29 @@ impl Observer {
         self.seen().drag.take()
     }
 
-    fn on_dialog(&self, seen: &mut Seen, params: &Value) {
-        let kind = DialogKind::parse(params["type"].as_str().unwrap_or_default());
-        let message = cut(params["message"].as_str().unwrap_or_default(), MESSAGE_CHARS_MAX);
-        let armed = seen.armed.pop_front();
-        let matches = armed.as_ref().is_some_and(|armed| {
-            armed.kind == kind
-                && armed
-                    .message
-                    .as_ref()
-                    .is_none_or(|wanted| kind == DialogKind::Beforeunload || fold(wanted) == fold(&message))
-        });
-        let accepted = matches && armed.as_ref().is_some_and(|armed| armed.accept);
-        let text = armed.as_ref().and_then(|armed| armed.text.clone());
-        if !matches && seen.fault.is_none() {
-            seen.fault = Some(match &armed {
-                Some(armed) => {
-                    DialogFault::Different { expected: armed.to_string(), kind: kind.name(), message: message.clone() }
-                }
-                None => DialogFault::Unexpected { kind: kind.name(), message: message.clone() },
-            });
-        }
-        if kind == DialogKind::Beforeunload && !accepted {
-            seen.stayed += 1;
-        }
-        let mut answer = json!({"accept": accepted});
-        if let Some(text) = text.filter(|_| accepted) {
-            answer["promptText"] = json!(text);
-        }
-        self.wire.post(Some(&self.session), "Page.handleJavaScriptDialog", answer);
-        let entry = DialogSeen { kind, message, accepted, expected: matches };
-        keep(&mut seen.activity.dialogs, &mut seen.activity.dropped, entry);
-    }
-
-    fn on_console(seen: &mut Seen, params: &Value) {
-        if !matches!(params["type"].as_str(), Some("error" | "assert")) {
-            return;
-        }
-        let said = |argument: &Value| match argument.get("value") {
-            Some(Value::String(text)) => text.clone(),
-            Some(value) => value.to_string(),
-            None => argument["description"].as_str().unwrap_or("undefined").to_owned(),
-        };
-        let words: Vec<String> =
-            params["args"].as_array().map(|args| args.iter().map(said).collect()).unwrap_or_default();
-        let frame = &params["stackTrace"]["callFrames"][0];
-        let at = place(frame["url"].as_str(), frame["lineNumber"].as_u64());
-        let entry = ConsoleError { text: cut(&words.join(" "), MESSAGE_CHARS_MAX), at };
-        keep(&mut seen.activity.console, &mut seen.activity.dropped, entry);
-    }
-
-    fn on_exception(seen: &mut Seen, params: &Value) {
-        let details = &params["exceptionDetails"];
-        let what = details["exception"]["description"].as_str().or(details["exception"]["value"].as_str());
-        let text = format!("{} {}", details["text"].as_str().unwrap_or("Uncaught"), what.unwrap_or_default());
-        let entry = ConsoleError {
-            text: cut(text.trim(), MESSAGE_CHARS_MAX),
-            at: place(details["url"].as_str(), details["lineNumber"].as_u64()),
-        };
-        keep(&mut seen.activity.console, &mut seen.activity.dropped, entry);
-    }
-
-    fn on_log(seen: &mut Seen, params: &Value) {
-        let entry = &params["entry"];
-        // Failed requests are kept as requests, with their status.
-        if entry["level"] == "error" && entry["source"] != "network" {
-            let text = cut(entry["text"].as_str().unwrap_or_default(), MESSAGE_CHARS_MAX);
-            let at = place(entry["url"].as_str(), entry["lineNumber"].as_u64());
-            keep(&mut seen.activity.console, &mut seen.activity.dropped, ConsoleError { text, at });
-        }
-    }
-
-    fn on_response(seen: &mut Seen, params: &Value) {
-        let status = params["response"]["status"].as_u64().and_then(|status| u16::try_from(status).ok());
-        if let Some(status) = status.filter(|status| *status >= 400) {
-            let known = params["requestId"].as_str().and_then(|id| seen.requests.get(id).cloned());
-            let url = params["response"]["url"].as_str().unwrap_or_default().to_owned();
-            let (method, url) = known.unwrap_or(("GET".to_owned(), url));
-            if !is_favicon(&url) {
-                let entry =
-                    FailedRequest { method, url: cut(&url, MESSAGE_CHARS_MAX), status: Some(status), error: None };
-                keep(&mut seen.activity.requests, &mut seen.activity.dropped, entry);
-            }
-        }
-    }
-
-    fn on_failure(&self, seen: &mut Seen, params: &Value) {
-        let Some((method, url)) = params["requestId"].as_str().and_then(|id| seen.requests.remove(id)) else { return };
-        // A request that the page itself gave up, by navigating or by its own decision, is no failure.
-        if params["canceled"] == true || is_favicon(&url) {
-            return;
-        }
-        let foreign = !url.starts_with(&self.origin);
-        let reason = params["errorText"].as_str().unwrap_or_default();
-        let error = if foreign {
-            format!("{reason} (only the application's own origin {} can be reached)", self.origin)
-        } else {
-            reason.to_owned()
-        };
-        let entry = FailedRequest { method, url: cut(&url, MESSAGE_CHARS_MAX), status: None, error: Some(error) };
-        keep(&mut seen.activity.requests, &mut seen.activity.dropped, entry);
-    }
-}
-
-impl EventSink for Observer {
-    fn on_event(&self, method: &str, params: &Value) {
-        let is_main = || params["frameId"] == self.main_frame.as_str();
+    /// Waits until a tab has asked to be printed; gives its session.
+    pub(super) async fn printing(&self, limit: Duration) -> Option<TabId> {
+        self.until(limit, |seen| !seen.prints.is_empty()).await;
         let mut seen = self.seen();
-        match method {
-            "Page.javascriptDialogOpening" => self.on_dialog(&mut seen, params),
-            "Page.frameStartedLoading" | "Page.frameRequestedNavigation" | "Page.frameStartedNavigating"
-                if is_main() =>
-            {
-                seen.loading = true;
-            }
-            "Page.frameStoppedLoading" | "Page.navigatedWithinDocument" if is_main() => seen.loading = false,
-            "Page.lifecycleEvent" if is_main() && params["name"] == "load" => {
-                seen.last_loader = params["loaderId"].as_str().map(str::to_owned);
-                seen.loads += 1;
-            }
-            "Page.fileChooserOpened" => seen.chooser = params["backendNodeId"].as_i64(),
-            "Input.dragIntercepted" => seen.drag = Some(params["data"].clone()),
-            "Inspector.targetCrashed" => seen.crashed = true,
-            "Runtime.consoleAPICalled" => Self::on_console(&mut seen, params),
-            "Runtime.exceptionThrown" => Self::on_exception(&mut seen, params),
-            "Log.entryAdded" => Self::on_log(&mut seen, params),
-            "Network.requestWillBeSent" => {
-                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                let request = &params["request"];
-                if seen.requests.len() < 5_000 {
-                    seen.requests.insert(text(&params["requestId"]), (text(&request["method"]), text(&request["url"])));
-                }
-            }
-            "Network.responseReceived" => Self::on_response(&mut seen, params),
-            "Network.loadingFinished" => {
-                if let Some(id) = params["requestId"].as_str() {
-                    seen.requests.remove(id);
-                }
-            }
-            "Network.loadingFailed" => self.on_failure(&mut seen, params),
-            _ => return,
+        let target = seen.prints.pop_front()?;
+        seen.tab(&target).map(|tab| tab.id.clone())
+    }
+
+    /// Waits until a download that `wanted` chooses among the kept ones has ended; gives it, or what there is.
+    pub(super) async fn download(
+        &self,
+        limit: Duration,
+        wanted: impl Fn(&[DownloadSeen]) -> Option<usize>,
+    ) -> Result<(usize, DownloadSeen), Vec<DownloadSeen>> {
+        let ended = |seen: &Seen| {
+            wanted(&seen.activity.downloads)
+                .is_some_and(|index| seen.activity.downloads[index].state != DownloadState::Running)
+        };
+        self.until(limit, ended).await;
+        let seen = self.seen();
+        match wanted(&seen.activity.downloads) {
+            Some(index) => Ok((index, seen.activity.downloads[index].clone())),
+            None => Err(seen.activity.downloads.clone()),
         }
-        drop(seen);
-        self.changed.notify_waiters();
     }
-}
-
-fn keep<T>(entries: &mut Vec<T>, dropped: &mut u64, entry: T) {
-    if entries.len() < KEPT_MAX {
-        entries.push(entry);
-    } else {
-        *dropped += 1;
-    }
-}
-
-fn place(url: Option<&str>, line: Option<u64>) -> String {
-    match (url.filter(|url| !url.is_empty()), line) {
-        (Some(url), Some(line)) => format!("{url}:{}", line + 1),
-        (Some(url), None) => url.to_owned(),
-        (None, _) => String::new(),
-    }
-}
-
-/// Browsers ask for it by themselves; no application is wrong for having none.
-fn is_favicon(url: &str) -> bool {
-    url.ends_with("/favicon.ico")
 }

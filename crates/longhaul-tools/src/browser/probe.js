@@ -1,5 +1,6 @@
 // What a user can see of some nodes. Runs in a world of its own: the page can neither see nor change it.
-// Called with options {scroll, keep} and the nodes; answers one object of facts for each.
+// Called with options {look, scroll, keep} and the nodes; answers one object of facts for each. With `inner`, the nodes are
+// frames, and what is looked at is a part {part, point} of each frame's own viewport.
 function probe(options, ...nodes) {
   const fold = (s) => (s || '').replace(/\s+/g, ' ').trim();
   const parentOf = (n) => {
@@ -91,14 +92,24 @@ function probe(options, ...nodes) {
       for (const [e, left, top] of before) { if (e.scrollLeft !== left) e.scrollLeft = left; if (e.scrollTop !== top) e.scrollTop = top; }
     };
   };
-  const hitAt = (x, y) => {
+  // Brings a part of something larger than the window into its middle.
+  const centre = (r) => {
+    const root = document.scrollingElement, clips = rootClips();
+    const held = (o) => o === 'hidden' || o === 'clip';
+    if (root && !held(clips.y) && (r.top < 0 || r.bottom > innerHeight)) root.scrollTop += (r.top + r.bottom) / 2 - innerHeight / 2;
+    if (root && !held(clips.x) && (r.left < 0 || r.right > innerWidth)) root.scrollLeft += (r.left + r.right) / 2 - innerWidth / 2;
+  };
+  // What is at a place, as deep as the roots around the element let us see: closed ones are known through it.
+  const hitAt = (x, y, el) => {
+    const roots = [];
+    for (let r = el.getRootNode(); r && r.host; r = r.host.getRootNode()) roots.unshift(r);
     let h = document.elementFromPoint(x, y);
-    while (h && h.shadowRoot) {
-      const inner = h.shadowRoot.elementFromPoint(x, y);
-      if (!inner || inner === h) break;
+    for (;;) {
+      const root = h && (h.shadowRoot || roots.find((r) => r.host === h));
+      const inner = root && root.elementFromPoint(x, y);
+      if (!inner || inner === h) return h;
       h = inner;
     }
-    return h;
   };
   const textsOf = (el) => {
     const found = [];
@@ -183,16 +194,25 @@ function probe(options, ...nodes) {
     }
     return 'it is off-screen at x ' + Math.round(union.l) + ', y ' + Math.round(union.t) + ' and cannot be scrolled to';
   };
-  const sight = (node, el) => {
+  // A part of a frame's viewport, in ours.
+  const outward = (el, part) => {
+    const r = el.getBoundingClientRect(), s = getComputedStyle(el);
+    const zx = el.offsetWidth ? r.width / el.offsetWidth : 1, zy = el.offsetHeight ? r.height / el.offsetHeight : 1;
+    const x = r.left + (el.clientLeft + parseFloat(s.paddingLeft)) * zx, y = r.top + (el.clientTop + parseFloat(s.paddingTop)) * zy;
+    const w = part.width || 0, h = part.height || 0;
+    return { left: x + part.x * zx, top: y + part.y * zy, right: x + (part.x + w) * zx, bottom: y + (part.y + h) * zy, width: w * zx, height: h * zy };
+  };
+  const sight = (node, el, inner) => {
     if (!node.isConnected) return { reason: 'it has left the page' };
     const style = hiddenByStyle(el);
     if (style) return { reason: style };
-    let rects = rectsOf(node);
+    const boxesOf = () => (inner ? [outward(el, inner.part)] : rectsOf(node));
+    let rects = boxesOf();
     if (!rects.length) return { reason: 'it has no size (' + (node.nodeType === 1 ? Math.round(el.getBoundingClientRect().width) + '×' + Math.round(el.getBoundingClientRect().height) : 'no box') + ')' };
     const ownBox = node.nodeType === 1 && [...node.getClientRects()].some((r) => r.width > 0 && r.height > 0);
     const measure = () => {
-      const boxes = rectsOf(node).map(box);
-      const clips = clippers(el, !ownBox);
+      const boxes = boxesOf().map(box);
+      const clips = clippers(el, !inner && !ownBox);
       const union = boxes.reduce((u, r) => ({ l: Math.min(u.l, r.l), t: Math.min(u.t, r.t), r: Math.max(u.r, r.r), b: Math.max(u.b, r.b) }));
       const parts = boxes.map((r) => shownPart(r, clips));
       return { boxes, clips, union, shown: parts.reduce((a, r) => a + area(r), 0), all: boxes.reduce((a, r) => a + area(r), 0), parts };
@@ -201,6 +221,7 @@ function probe(options, ...nodes) {
     let back = null;
     if (options.scroll && m.shown < 0.9 * Math.min(m.all, innerWidth * innerHeight)) {
       back = scroll(el);
+      if (inner) centre(boxesOf()[0]);
       m = measure();
     }
     const done = (facts) => { if (back && !options.keep) back(); return facts; };
@@ -213,8 +234,9 @@ function probe(options, ...nodes) {
     const label = (h2) => h2 && h2.closest && h2.closest('label') && h2.closest('label').control === el;
     const mine = (h2) => h2 === el || within(h2, el) || label(h2) || (h2 && h2 === shadowHost) || (through && h2 && within(el, h2));
     const points = pointsOf(m.boxes, m.clips);
+    if (inner && inner.point) { const p = outward(el, inner.point); points.unshift({ x: p.left, y: p.top }); }
     let over = null;
-    const free = points.filter((p) => { const h2 = hitAt(p.x, p.y); if (mine(h2)) return true; over = over || h2; return false; });
+    const free = points.filter((p) => { const h2 = hitAt(p.x, p.y, el); if (mine(h2)) return true; over = over || h2; return false; });
     const round = (r) => ({ x: r.l, y: r.t, width: r.r - r.l, height: r.b - r.t });
     const facts = { rect: round(m.union), part: round(largest), point: free[0] || null, over: over ? tag(over) : null };
     if (free.length < 0.3 * points.length) {
@@ -225,6 +247,7 @@ function probe(options, ...nodes) {
         : 'it is covered by ' + tag(over);
       return done(facts);
     }
+    if (inner) return done(facts);
     const words = textsOf(node);
     const rectsOfText = (t) => { const r = document.createRange(); r.selectNodeContents(t); return [...r.getClientRects()].map(box); };
     const bare = el.nodeType === 1 && getComputedStyle(el).backgroundImage === 'none' && !el.querySelector('img, svg, canvas, video');
@@ -242,11 +265,11 @@ function probe(options, ...nodes) {
     if (el.isContentEditable) return el.innerText;
     return null;
   };
-  return nodes.map((node) => {
+  return nodes.map((node, index) => {
     const el = node.nodeType === 1 ? node : node.parentElement;
     if (!el) return { reason: 'it has left the page', text: '', content: '', tag: '' };
     const text = node.nodeType === 1 ? node.innerText : node.data;
-    const facts = options.look ? sight(node, el) : {};
+    const facts = options.look ? sight(node, el, options.inner && options.inner[index]) : {};
     return Object.assign(facts, {
       text: fold(text).slice(0, 20000), content: fold(node.textContent).slice(0, 20000), value: valueOf(el), tag: tag(el),
       readonly: !!el.readOnly, kind: el.localName === 'input' ? el.type : el.localName,

@@ -38,6 +38,8 @@ const OUTPUT_BYTES_MAX: usize = 4 * 1024;
 const FLAGS: &[&str] = &[
     "--remote-debugging-pipe",
     "--no-first-run",
+    // Its own first window would load a page of a hundred files that nobody looks at.
+    "--no-startup-window",
     "--no-default-browser-check",
     "--disable-background-networking",
     "--disable-breakpad",

@@ -34,6 +34,16 @@ impl SharedBrowser {
         Ok(browser)
     }
 
+    /// Ends this one; the next to ask gets another. Does nothing when somebody has replaced it already, so that of many
+    /// users who find the same browser dead only one ends anything.
+    pub async fn retire(&self, dead: &Arc<Browser>) {
+        let mut running = self.running.lock().await;
+        if running.as_ref().is_some_and(|browser| Arc::ptr_eq(browser, dead)) {
+            *running = None;
+            dead.close().await;
+        }
+    }
+
     /// Ends it, if it runs.
     pub async fn close(&self) {
         let running = self.running.lock().await.take();

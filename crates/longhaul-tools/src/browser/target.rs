@@ -109,9 +109,72 @@ pub struct Target {
     /// An ancestor of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<Box<Target>>,
+    /// The frame it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frame: Option<FrameWanted>,
     /// Which of several matches in document order, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nth: Option<usize>,
+}
+
+/// Which frame of a page is meant. A bare text in JSON is any of name, title and part of the URL.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FrameWanted {
+    /// Its name, title or label, or a part of its URL.
+    pub any: Option<String>,
+    /// Its name: the attribute `name` of the element.
+    pub name: Option<String>,
+    /// Its title: the element's label, or the title of the document in it.
+    pub title: Option<String>,
+    /// A part of its URL.
+    pub url: Option<String>,
+}
+
+impl FrameWanted {
+    fn parse(value: &Value, place: &str) -> Result<Self, TargetError> {
+        let expected = r#"must be a frame's name or title, or one of {"name":…}, {"title":…}, {"url":…}"#;
+        if let Some(any) = value.as_str() {
+            if any.trim().is_empty() || any.chars().count() > TEXT_CHARS_MAX {
+                return refuse(place.to_owned(), expected);
+            }
+            return Ok(Self { any: Some(any.to_owned()), ..Self::default() });
+        }
+        let Some(object) = value.as_object().filter(|object| !object.is_empty()) else {
+            return refuse(place.to_owned(), expected);
+        };
+        if let Some(unknown) = object.keys().find(|key| !["name", "title", "url"].contains(&key.as_str())) {
+            return refuse(format!("{place}.{unknown}"), "is not a field of a frame (known: name, title, url)");
+        }
+        let text = |field: &str| text(object, place, field);
+        Ok(Self { any: None, name: text("name")?, title: text("title")?, url: text("url")? })
+    }
+}
+
+impl Serialize for FrameWanted {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Some(any) = &self.any {
+            return serializer.serialize_str(any);
+        }
+        let mut object = Map::new();
+        for (field, text) in [("name", &self.name), ("title", &self.title), ("url", &self.url)] {
+            if let Some(text) = text {
+                object.insert(field.to_owned(), Value::String(text.clone()));
+            }
+        }
+        object.serialize(serializer)
+    }
+}
+
+impl fmt::Display for FrameWanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("frame")?;
+        for (word, text) in [("", &self.any), (" named", &self.name), (" titled", &self.title), (" at", &self.url)] {
+            if let Some(text) = text {
+                write!(f, "{word} {text:?}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Why a JSON value is not a target.
@@ -132,7 +195,7 @@ impl Target {
     /// The target with this role and name.
     #[must_use]
     pub fn new(role: &str, name: Option<&str>) -> Self {
-        Self { role: role.to_owned(), name: name.map(str::to_owned), text: None, within: None, nth: None }
+        Self { role: role.to_owned(), name: name.map(str::to_owned), text: None, within: None, frame: None, nth: None }
     }
 
     /// Parses a target; `place` is how errors call the value.
@@ -144,7 +207,7 @@ impl Target {
     }
 
     fn parse_at(value: &Value, place: &str, depth: usize) -> Result<Self, TargetError> {
-        const KNOWN: [&str; 5] = ["role", "name", "text", "within", "nth"];
+        const KNOWN: [&str; 6] = ["role", "name", "text", "within", "frame", "nth"];
         let Some(object) = value.as_object() else {
             return refuse(place.to_owned(), r#"must be an object such as {"role":"button","name":"Save"}"#);
         };
@@ -168,6 +231,10 @@ impl Target {
             }
             Some(outer) => Some(Box::new(Self::parse_at(outer, &format!("{place}.within"), depth + 1)?)),
         };
+        let frame = match object.get("frame") {
+            None => None,
+            Some(frame) => Some(FrameWanted::parse(frame, &format!("{place}.frame"))?),
+        };
         let nth = match object.get("nth") {
             None => None,
             Some(n) => match n.as_u64().filter(|n| *n < 1_000).and_then(|n| usize::try_from(n).ok()) {
@@ -175,7 +242,7 @@ impl Target {
                 None => return refuse(format!("{place}.nth"), "must be a whole number from 0 (the first) to 999"),
             },
         };
-        Ok(Self { role, name: text(object, place, "name")?, text: text(object, place, "text")?, within, nth })
+        Ok(Self { role, name: text(object, place, "name")?, text: text(object, place, "text")?, within, frame, nth })
     }
 }
 
@@ -218,8 +285,11 @@ impl fmt::Display for Target {
         if let Some(nth) = self.nth {
             write!(f, " [{nth}]")?;
         }
-        match &self.within {
-            Some(outer) => write!(f, " within {outer}"),
+        if let Some(outer) = &self.within {
+            write!(f, " within {outer}")?;
+        }
+        match &self.frame {
+            Some(frame) => write!(f, " in {frame}"),
             None => Ok(()),
         }
     }
@@ -251,7 +321,7 @@ mod tests {
         let said = |value: Value| Target::parse(&value, "checks[2].target").unwrap_err().to_string();
         assert_eq!(
             said(json!({"role": "button", "css": ".x"})),
-            "checks[2].target.css: is not a field of a target (known: role, name, text, within, nth); there are no CSS selectors"
+            "checks[2].target.css: is not a field of a target (known: role, name, text, within, frame, nth); there are no CSS selectors"
         );
         assert_eq!(
             said(json!({"role": "list", "within": {"role": "nav"}})),

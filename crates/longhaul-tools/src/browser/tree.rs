@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::{Target, text::fold};
+use super::{FrameWanted, Target, text::fold};
 
 /// Roles which only group or style; what is in them stands for itself.
 pub(super) const SILENT: &[&str] =
@@ -25,12 +25,52 @@ pub(super) struct Node {
     pub(super) level: Option<u64>,
     /// Position of the nearest ancestor in [`Tree::nodes`].
     pub(super) parent: Option<usize>,
+    /// Position of its frame in [`Tree::frames`].
+    pub(super) frame: usize,
+}
+
+/// Where a document is: a session of the browser's and a frame's id there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) session: String,
+    pub(super) frame: String,
+}
+
+/// A document of the page: the page's own, or a frame's.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Frame {
+    pub(super) spot: Spot,
+    /// The frame that holds it, in [`Tree::frames`]; none for the page's own document.
+    pub(super) parent: Option<usize>,
+    /// The element that shows it, in that frame's document.
+    pub(super) owner: i64,
+    pub(super) name: String,
+    pub(super) url: String,
+    /// The element's label.
+    pub(super) label: String,
+    /// Its document's title.
+    pub(super) title: String,
+}
+
+impl Frame {
+    fn fits(&self, wanted: &FrameWanted) -> bool {
+        let same = |one: &str, other: &str| fold(one).to_lowercase() == fold(other).to_lowercase();
+        let titled = |title: &str| same(&self.label, title) || same(&self.title, title);
+        let any = |any: &str| self.name == any || titled(any) || self.url.contains(any);
+        self.parent.is_some()
+            && wanted.any.as_deref().is_none_or(any)
+            && wanted.name.as_deref().is_none_or(|name| self.name == name)
+            && wanted.title.as_deref().is_none_or(titled)
+            && wanted.url.as_deref().is_none_or(|url| self.url.contains(url))
+    }
 }
 
 /// The nodes in document order, without those that assistive technology ignores.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
+    /// The page's own document first.
+    pub(super) frames: Vec<Frame>,
 }
 
 impl Tree {
@@ -61,8 +101,10 @@ impl Tree {
     /// without a name stays in: its text as shown stands for its name.
     pub(super) fn candidates(&self, target: &Target, outer: Option<&[usize]>) -> Vec<usize> {
         let below = |index: usize| outer.is_none_or(|outer| self.ancestors(index).any(|a| outer.contains(&a)));
-        let of_role: Vec<usize> =
-            (0..self.nodes.len()).filter(|&index| role_is(&target.role, &self.nodes[index]) && below(index)).collect();
+        let framed = |index: usize| target.frame.as_ref().is_none_or(|wanted| self.in_frame(index, wanted));
+        let of_role: Vec<usize> = (0..self.nodes.len())
+            .filter(|&index| role_is(&target.role, &self.nodes[index]) && below(index) && framed(index))
+            .collect();
         let Some(wanted) = target.name.as_deref().map(fold) else { return of_role };
         let named = |same: &dyn Fn(&str) -> bool| -> Vec<usize> {
             of_role.iter().copied().filter(|&index| same(&fold(&self.nodes[index].name))).collect()
@@ -77,6 +119,49 @@ impl Tree {
             return loose;
         }
         named(&str::is_empty)
+    }
+
+    /// Whether a node is in such a frame, or in a frame of it.
+    fn in_frame(&self, index: usize, wanted: &FrameWanted) -> bool {
+        let frame = |at: usize| self.frames.get(at);
+        let outward = std::iter::successors(Some(self.nodes[index].frame), |&at| frame(at).and_then(|f| f.parent));
+        outward.filter_map(frame).any(|frame| frame.fits(wanted))
+    }
+
+    /// Whether there are frames to look into.
+    pub(super) fn has_frames(&self) -> bool {
+        self.nodes.iter().any(|node| node.role.starts_with("Iframe"))
+    }
+
+    /// One tree of all documents: each frame's nodes stand below the element that shows it. `parts` begins with the page's
+    /// own document; a frame whose element nobody can perceive is left out.
+    pub(super) fn grafted(parts: Vec<(Frame, Self)>) -> Self {
+        let mut whole = Self::default();
+        let mut trees = Vec::with_capacity(parts.len());
+        for (frame, tree) in parts {
+            whole.frames.push(frame);
+            trees.push(tree.nodes);
+        }
+        // What is left to place: frame, position in its nodes, and where each of them has come to.
+        let mut places: Vec<Vec<usize>> = trees.iter().map(|nodes| Vec::with_capacity(nodes.len())).collect();
+        let mut stack: Vec<(usize, usize, Option<usize>)> = vec![(0, 0, None)];
+        while let Some((frame, at, root)) = stack.pop() {
+            let Some(node) = trees[frame].get(at) else { continue };
+            let parent = node.parent.map_or(root, |above| places[frame].get(above).copied());
+            let place = whole.nodes.len();
+            places[frame].push(place);
+            let inner = whole.frames.iter().position(|f| f.parent == Some(frame) && f.owner == node.backend);
+            let mut node = node.clone();
+            (node.parent, node.frame) = (parent, frame);
+            stack.push((frame, at + 1, root));
+            if let Some(inner) = inner {
+                whole.frames[inner].label.clone_from(&node.name);
+                whole.frames[inner].title = trees[inner].first().map(|top| top.name.clone()).unwrap_or_default();
+                stack.push((inner, 0, Some(place)));
+            }
+            whole.nodes.push(node);
+        }
+        whole
     }
 
     pub(super) fn ancestors(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
@@ -151,6 +236,7 @@ fn parse_node(raw: &Value, parent: Option<usize>) -> Node {
         expanded: property("expanded").map(|_| is("expanded")),
         level: property("level").and_then(Value::as_u64),
         parent,
+        frame: 0,
     }
 }
 

@@ -23,6 +23,9 @@ use super::error::BrowserError;
 /// Calls waiting to be written; a writer that falls behind holds its callers back.
 const OUTGOING_MAX: usize = 256;
 
+/// The name under which events of no session, the browser's own, are listened to.
+pub(super) const ROOT: &str = "";
+
 /// Receives a session's events, in the order they happen, on the reader's task: it must not block.
 pub(super) trait EventSink: Send + Sync {
     fn on_event(&self, method: &str, params: &Value);
@@ -152,7 +155,8 @@ impl Shared {
                 None => Ok(message["result"].take()),
             };
             let _ = waiting.send(answer); // its caller may have given up
-        } else if let (Some(session), Some(method)) = (message["sessionId"].as_str(), message["method"].as_str()) {
+        } else if let Some(method) = message["method"].as_str() {
+            let session = message["sessionId"].as_str().unwrap_or(ROOT);
             let sink = lock(&self.sinks).get(session).cloned();
             if let Some(sink) = sink {
                 sink.on_event(method, &message["params"]);

@@ -5,6 +5,7 @@
 
 mod edit;
 mod list;
+mod plain;
 mod read;
 mod reader;
 mod root;
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 use crate::{Tool, ToolOutput};
 
+pub use plain::ProjectFiles;
 pub(crate) use reader::{FolderReader, ReadError};
 use root::ProjectRoot;
 
@@ -41,6 +43,36 @@ pub fn tools(project: &Path) -> io::Result<Vec<Arc<dyn Tool>>> {
         Arc::new(list::ListFiles(root.clone())),
         Arc::new(search::SearchFiles(root)),
     ])
+}
+
+/// The content of a file of the project; `None` when there is none. For whoever judges the project's files.
+///
+/// # Errors
+/// Why it cannot be read: outside the project, through a symbolic link, a folder, larger than [`FILE_BYTES_MAX`].
+pub fn read_whole(project: &Path, path: &str) -> Result<Option<Vec<u8>>, String> {
+    let opened = ProjectRoot::open(project).map_err(|error| format!("the project cannot be opened: {error}"))?;
+    match opened.read(&root::ProjectPath::parse(path)?) {
+        Ok((content, _)) => Ok(Some(content)),
+        Err(root::FileError::Missing(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The names in a folder of the project, sorted.
+///
+/// # Errors
+/// As for [`read_whole`]; also when there is no such folder.
+pub fn names(project: &Path, path: &str) -> Result<Vec<String>, String> {
+    let opened = ProjectRoot::open(project).map_err(|error| format!("the project cannot be opened: {error}"))?;
+    let folder = opened.folder(&root::ProjectPath::parse(path)?)?;
+    let entries = rustix::fs::Dir::read_from(&folder).map_err(|error| format!("{path} cannot be listed: {error}"))?;
+    let mut names: Vec<String> = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name != "." && name != "..")
+        .collect();
+    names.sort_unstable();
+    Ok(names)
 }
 
 fn spec(name: &str, description: &str, parameters: Value) -> ToolSpec {

@@ -4,10 +4,7 @@
 //! says of its tools is text from outside, so no policy rests on its hints; everything it answers is bounded in bytes and
 //! in time; it ends with the session.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use longhaul_core::ToolSpec;
@@ -58,8 +55,8 @@ pub struct McpClient {
 }
 
 struct Running {
-    service: RunningService<RoleClient, ()>,
-    _program: Arc<Mutex<Program>>,
+    _service: RunningService<RoleClient, ()>,
+    _program: Program,
 }
 
 impl McpClient {
@@ -99,7 +96,7 @@ impl McpClient {
                 Arc::new(McpTool { spec, remote, peer: service.peer().clone(), outside }) as Arc<dyn Tool>
             })
             .collect();
-        let running = Running { service, _program: Arc::new(Mutex::new(program)) };
+        let running = Running { _service: service, _program: program };
         Ok(Self { name: spec.name.clone(), tools, _running: running })
     }
 
@@ -159,7 +156,9 @@ impl Tool for McpTool {
             }
         };
         let mut parts: Vec<String> = answered.content.iter().map(shown).collect();
-        if parts.is_empty() && let Some(structured) = &answered.structured_content {
+        if parts.is_empty()
+            && let Some(structured) = &answered.structured_content
+        {
             parts.push(structured.to_string());
         }
         let text = parts.join("\n");
@@ -198,8 +197,17 @@ fn tool_spec(server: &str, remote: &str, description: &str, parameters: Value) -
 
 /// Takes out what only annotates or narrows; the server checks by the whole.
 fn plain_schema(schema: &mut Value) {
-    const BESIDE: [&str; 9] =
-        ["$schema", "$id", "default", "examples", "format", "pattern", "minLength", "maxLength", "additionalProperties"];
+    const BESIDE: [&str; 9] = [
+        "$schema",
+        "$id",
+        "default",
+        "examples",
+        "format",
+        "pattern",
+        "minLength",
+        "maxLength",
+        "additionalProperties",
+    ];
     let Some(map) = schema.as_object_mut() else { return };
     for name in BESIDE {
         map.remove(name);

@@ -13,6 +13,7 @@ mod app;
 mod bwrap;
 mod command;
 mod error;
+mod freeze;
 mod init;
 mod landlock;
 mod network;

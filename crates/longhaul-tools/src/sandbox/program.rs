@@ -76,6 +76,11 @@ impl Sandbox {
 }
 
 impl Program {
+    /// The outermost of its processes.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// Its standard output and input, once. Drop both before [`Program::finish`].
     pub fn take_streams(&mut self) -> Option<(ChildStdout, ChildStdin)> {
         self.streams.take()

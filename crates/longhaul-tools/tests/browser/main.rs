@@ -5,8 +5,11 @@
 mod site;
 
 mod acts;
+mod frames;
+mod paper;
 mod process;
 mod sight;
+mod tabs;
 mod tool;
 
 use longhaul_tools::browser::{Browser, BrowserSettings, Page, Target};

@@ -24,8 +24,19 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
+impl Answer {
+    /// A file that the browser keeps under this name.
+    pub(crate) fn attachment(self, name: &'static str) -> Self {
+        // The one header that a page's answers need beside these is smuggled in behind the media type.
+        let media_type = format!("{}\r\nContent-Disposition: attachment; filename=\"{name}\"", self.media_type);
+        Self { media_type: Box::leak(media_type.into_boxed_str()), ..self }
+    }
+}
+
 pub(crate) fn html(body: impl Into<String>) -> Answer {
-    let page = format!("<!doctype html><html lang=en><meta charset=utf-8><title>Test</title>{}", body.into());
+    let body = body.into();
+    let title = if body.contains("<title>") { "" } else { "<title>Test</title>" };
+    let page = format!("<!doctype html><html lang=en><meta charset=utf-8>{title}{body}");
     Answer { status: 200, media_type: "text/html; charset=utf-8", body: page }
 }
 
@@ -68,6 +79,16 @@ impl Site {
     pub(crate) fn page(body: &str) -> Self {
         let body = body.to_owned();
         Self::serve(move |request| if request.path == "/" { html(body.clone()) } else { status(404) })
+    }
+
+    /// Pages by their paths.
+    pub(crate) fn pages(pages: &[(&str, &str)]) -> Self {
+        let pages: Vec<(String, String)> =
+            pages.iter().map(|(path, body)| ((*path).to_owned(), (*body).to_owned())).collect();
+        Self::serve(move |request| {
+            let path = request.path.split('?').next().unwrap_or_default();
+            pages.iter().find(|(known, _)| known == path).map_or_else(|| status(404), |(_, body)| html(body.clone()))
+        })
     }
 
     pub(crate) fn base_url(&self) -> String {

@@ -10,6 +10,7 @@ mod fixture;
 mod lifetime;
 mod limits;
 mod mcp;
+mod mcp_client;
 mod network;
 mod program;
 mod registry;

@@ -93,6 +93,8 @@ pub(super) struct FeatureCard {
     pub(super) passed_times: usize,
     /// Failed sessions since it last passed.
     pub(super) attempts: u32,
+    /// What is suspected of a parked one.
+    pub(super) suspected: Option<String>,
     pub(super) picture: Option<Picture>,
 }
 

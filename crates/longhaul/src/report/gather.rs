@@ -126,6 +126,7 @@ fn card(source: &Source<'_>, feature: &Feature) -> (FeatureCard, Option<Evidence
         session: accepted.filter(|_| standing.passes).and_then(Seen::session),
         passed_times: mine().filter(|seen| seen.passed()).count(),
         attempts: standing.attempts,
+        suspected: standing.suspected.clone().filter(|_| standing.parked),
         picture: None,
     };
     (card, pictured.cloned())

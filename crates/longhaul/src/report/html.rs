@@ -8,10 +8,10 @@ pub(super) use longhaul_operate::moment;
 use super::data::{Picture, Pixels};
 
 /// Free text, made harmless: markup is escaped, control characters are replaced.
-pub(super) struct Text<'a>(&'a str);
+pub(crate) struct Text<'a>(&'a str);
 
 /// The text as it may stand in an element or a quoted attribute.
-pub(super) fn text(text: &str) -> Text<'_> {
+pub(crate) fn text(text: &str) -> Text<'_> {
     Text(text)
 }
 

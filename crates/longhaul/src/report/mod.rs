@@ -9,7 +9,7 @@ mod data;
 mod episodes;
 mod gallery;
 mod gather;
-mod html;
+pub(crate) mod html;
 mod ledger;
 mod page;
 mod pictures;

@@ -27,8 +27,10 @@ pub(crate) enum Kind {
     },
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// `openai:NAME`, `cassette:FILE` or `cassette:demo`.
+    /// `openai:NAME`, `anthropic:NAME`, `openai-responses:NAME`, `cassette:FILE` or `cassette:demo`.
     ModelSpec,
+    /// A list of them.
+    ModelSpecs,
     /// A path (embedded memory) or `http://host:19530` (Milvus).
     MemoryUri,
     /// An index of a Milvus server with its parameters.
@@ -45,6 +47,10 @@ pub(crate) enum Kind {
     McpServers,
     /// Profiles of context packs by name, each a table.
     ContextProfiles,
+    /// An amount of money.
+    Money,
+    /// What models cost, by name, each a table.
+    Prices,
 }
 
 /// Who may set a key.
@@ -116,6 +122,14 @@ pub(crate) const KEYS: &[Key] = &[
         "Where downloaded models are kept. Default: `$XDG_CACHE_HOME/longhaul`, else `~/.cache/longhaul`.",
     ),
     key(
+        "prices",
+        Kind::Prices,
+        UserOnly,
+        None,
+        None,
+        "What models cost, for a million tokens each: a table `[prices.\"MODEL\"]` with `input`, `output`, and where the service has a cache `cache_read` and `cache_write`. Any currency, the same everywhere. A dated version costs what the name it begins with costs.",
+    ),
+    key(
         "store.blobs",
         Kind::Text,
         UserOnly,
@@ -129,7 +143,7 @@ pub(crate) const KEYS: &[Key] = &[
         UserOnly,
         Some("OPENAI_MODEL"),
         None,
-        "The model that works: `openai:NAME` for any OpenAI-compatible service, `cassette:FILE` or `cassette:demo` for recorded replies. `OPENAI_MODEL=NAME` means `openai:NAME`.",
+        "The model that works: `openai:NAME` for any OpenAI-compatible service, `openai-responses:NAME`, `anthropic:NAME`, `cassette:FILE` or `cassette:demo` for recorded replies. `OPENAI_MODEL=NAME` means `openai:NAME`. docs/models.md tells more.",
     ),
     key(
         "model.base_url",
@@ -137,7 +151,7 @@ pub(crate) const KEYS: &[Key] = &[
         UserOnly,
         Some("OPENAI_BASE_URL"),
         Some("https://api.openai.com/v1"),
-        "Where the service is. The path up to, not including, `/chat/completions`.",
+        "Where OpenAI's service or a compatible one is. The path up to, not including, `/chat/completions` or `/responses`.",
     ),
     key(
         "model.api_key",
@@ -163,6 +177,54 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         Some("120"),
         "How long the service may be silent before the call counts as failed and is tried again.",
+    ),
+    key(
+        "model.fallback",
+        Kind::ModelSpecs,
+        UserOnly,
+        None,
+        None,
+        "Models that answer where the first does not (overloaded, no credit, gone), in order. Each answer says which model gave it.",
+    ),
+    key(
+        "model.anthropic_url",
+        Kind::Url,
+        UserOnly,
+        Some("ANTHROPIC_BASE_URL"),
+        Some("https://api.anthropic.com"),
+        "Where Anthropic's service or a compatible one is. `/v1` is added where there is no path.",
+    ),
+    key(
+        "model.anthropic_key",
+        Kind::Secret,
+        UserOnly,
+        Some("ANTHROPIC_API_KEY"),
+        None,
+        "That service's key. Never printed, stored or given to the sandbox.",
+    ),
+    key(
+        "model.thinking",
+        Kind::Choice(&["off", "adaptive", "budget"]),
+        UserOnly,
+        None,
+        Some("off"),
+        "Whether a model of Anthropic's thinks before it answers: as much as it finds right, or up to `thinking_tokens`.",
+    ),
+    key(
+        "model.thinking_tokens",
+        int(1_024, 1_000_000),
+        UserOnly,
+        None,
+        Some("4096"),
+        "The most that it thinks with `thinking = \"budget\"`, on top of the answer's tokens.",
+    ),
+    key(
+        "model.effort",
+        Kind::Choice(&["none", "minimal", "low", "medium", "high", "xhigh", "max"]),
+        UserOnly,
+        None,
+        None,
+        "How much the model is to do for an answer, in a word that its service takes. Default: the service's.",
     ),
     key(
         "embedding.model",
@@ -341,6 +403,14 @@ pub(crate) const KEYS: &[Key] = &[
         "What the agent's commands may reach: `loopback` is a network of their own with nothing else in it, `host` is this machine's network with everything on it.",
     ),
     key(
+        "sandbox.kind",
+        Kind::Choice(&["any", "bubblewrap", "landlock"]),
+        UserOnly,
+        None,
+        Some("any"),
+        "How the sandbox is built: `any` is bubblewrap, and where that does not work Landlock, which bounds less.",
+    ),
+    key(
         "sandbox.allow",
         Kind::Hosts,
         UserOnly,
@@ -493,6 +563,55 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         None,
         "MCP servers whose tools the agent may call, as `mcp__NAME__TOOL`: `[mcp.servers.NAME]` with `command`, `args` and `allow`, the hosts it may reach. They run in the sandbox.",
+    ),
+    key(
+        "harness.stuck_repeats_max",
+        int(2, 50),
+        Anyone,
+        None,
+        Some("4"),
+        "How often a session may meet the same failure, make the same call in vain or bring the folder back to what it was, before its agent is told so; after that once more it hands over.",
+    ),
+    key(
+        "harness.stuck_turns_max",
+        int(5, 500),
+        Anyone,
+        None,
+        Some("30"),
+        "How many answers in a row may leave the folder as it is, before the same happens.",
+    ),
+    key(
+        "budget.tokens_max",
+        int(1, 1_000_000_000_000),
+        UserOnly,
+        None,
+        None,
+        "The most tokens, sent and received, that a project may use. Prompt and longest answer are reserved before each request, so it is never exceeded.",
+    ),
+    key(
+        "budget.money_max",
+        Kind::Money,
+        UserOnly,
+        None,
+        None,
+        "The most money that a project may use, in the currency of `prices`; every model used must be there.",
+    ),
+    key("budget.hours_max", int(1, 100_000), UserOnly, None, None, "The most hours that runs of a project may work."),
+    key(
+        "budget.sessions_max",
+        int(1, 100_000),
+        UserOnly,
+        None,
+        None,
+        "The most coding sessions that a project may have, over all its runs.",
+    ),
+    key(
+        "budget.attempts",
+        int(1, 20),
+        UserOnly,
+        None,
+        None,
+        "How many sessions may fail at one feature before it is parked, where the project's `harness.feature_attempts_max` is not stricter.",
     ),
     key(
         "network.host",

@@ -7,6 +7,7 @@
 mod error;
 mod keys;
 mod manual;
+mod model;
 mod policy;
 mod sources;
 mod value;
@@ -19,15 +20,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use longhaul_harness::spending::{BudgetSettings, Money, Prices};
 pub use longhaul_model::Secret;
 use longhaul_workspace::context::Profiles;
 
 pub use error::{Origin, SettingsError};
 pub use manual::manual;
+pub use model::{ModelSettings, ModelSpec};
 pub use sources::{FILE_NAME, Sources};
 
 use longhaul_store::{StoreError, s3::S3Place};
-use longhaul_tools::{mcp::McpServerSpec, policy::Policy, sandbox::HostRule};
+use longhaul_tools::{
+    mcp::McpServerSpec,
+    policy::Policy,
+    sandbox::{HostRule, SandboxBuilder},
+};
 
 use keys::{KEYS, Kind};
 use value::{Base, Value, Written};
@@ -61,6 +68,8 @@ pub struct Settings {
     pub mcp: Vec<McpServerSpec>,
     /// Folders with the user's skills; they need not exist. Absolute.
     pub skills: Vec<PathBuf>,
+    /// What a project may cost.
+    pub budget: BudgetSettings,
     /// The agent network (kept for a later release).
     pub network: NetworkSettings,
     /// The Studio (kept for a later release).
@@ -69,34 +78,6 @@ pub struct Settings {
     pub origins: BTreeMap<&'static str, Origin>,
     /// Sentences the user should see once: what was ignored, and why.
     pub notices: Vec<String>,
-}
-
-/// The chat model.
-#[derive(Debug, Clone)]
-pub struct ModelSettings {
-    /// Which model; `None` until the user names one.
-    pub spec: Option<ModelSpec>,
-    /// Where its service is, without a slash at the end.
-    pub base_url: String,
-    /// The service's key.
-    pub api_key: Option<Secret>,
-    /// The context window, in tokens.
-    pub window_tokens: u64,
-    /// The most one answer may take, in tokens.
-    pub answer_tokens_max: u32,
-    /// The longest silence of the service, in seconds.
-    pub idle_seconds_max: u64,
-}
-
-/// A model and who serves it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ModelSpec {
-    /// A model of an OpenAI-compatible service, by its name there.
-    OpenAi(String),
-    /// Recorded replies from this file.
-    Cassette(PathBuf),
-    /// The recorded replies of the demonstration.
-    CassetteDemo,
 }
 
 /// The embedding model.
@@ -182,6 +163,8 @@ pub enum SandboxNetwork {
 pub struct SandboxLimits {
     /// What they may reach.
     pub network: SandboxNetwork,
+    /// How the sandbox may be built.
+    pub builder: SandboxBuilder,
     /// Hosts they may reach through a proxy.
     pub allow: Vec<HostRule>,
     /// Paths inside the project that are read-only beside `.git`.
@@ -224,6 +207,10 @@ pub struct HarnessSettings {
     pub regression_sample: usize,
     /// The longest `init.sh` may take until the application answers, in seconds.
     pub boot_seconds_max: u64,
+    /// Times the same failure may be seen before the agent is told that it gets nowhere.
+    pub stuck_repeats_max: u32,
+    /// Answers in a row that may leave the folder as it is before that.
+    pub stuck_turns_max: u32,
 }
 
 /// The agent network (kept for a later release).
@@ -295,14 +282,7 @@ impl Settings {
                 .or_else(|| sources.xdg("XDG_CACHE_HOME", ".cache"))
                 .ok_or(SettingsError::NoHome)?,
             blobs: values.text("store.blobs"),
-            model: ModelSettings {
-                spec: values.text("model.spec").as_deref().and_then(ModelSpec::parse),
-                base_url: values.text("model.base_url").unwrap_or_default(),
-                api_key: values.secret("model.api_key"),
-                window_tokens: values.number("model.window_tokens"),
-                answer_tokens_max: values.number("model.answer_tokens_max"),
-                idle_seconds_max: values.number("model.idle_seconds_max"),
-            },
+            model: ModelSettings::from_values(values),
             embedding: EmbeddingSettings {
                 model: values.text("embedding.model").unwrap_or_default(),
                 dimension: values.number("embedding.dimension"),
@@ -342,6 +322,11 @@ impl Settings {
                     Some("host") => SandboxNetwork::Host,
                     Some(_) | None => SandboxNetwork::Loopback,
                 },
+                builder: match values.text("sandbox.kind").as_deref() {
+                    Some("bubblewrap") => SandboxBuilder::Bubblewrap,
+                    Some("landlock") => SandboxBuilder::Landlock,
+                    Some(_) | None => SandboxBuilder::Any,
+                },
                 allow: policy::hosts(&values.texts("sandbox.allow")).unwrap_or_default(),
                 readonly: values.paths("sandbox.readonly"),
                 toolchains: values.paths("sandbox.toolchains"),
@@ -359,6 +344,16 @@ impl Settings {
                 claims_max: values.number("harness.claims_max"),
                 regression_sample: values.number("harness.regression_sample"),
                 boot_seconds_max: values.number("harness.boot_seconds_max"),
+                stuck_repeats_max: values.number("harness.stuck_repeats_max"),
+                stuck_turns_max: values.number("harness.stuck_turns_max"),
+            },
+            budget: BudgetSettings {
+                tokens_max: values.optional_number("budget.tokens_max"),
+                money_max: values.money("budget.money_max"),
+                hours_max: values.optional_number("budget.hours_max"),
+                sessions_max: values.optional_number("budget.sessions_max"),
+                attempts: values.optional_number("budget.attempts"),
+                prices: values.prices("prices"),
             },
             policy: policy::policy(&values),
             mcp: values.servers("mcp.servers"),
@@ -371,27 +366,6 @@ impl Settings {
             origins: values.set_by_hand(),
             notices,
         })
-    }
-}
-
-impl ModelSpec {
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        match text.split_once(':')? {
-            ("openai", name) => Some(Self::OpenAi(name.to_owned())),
-            ("cassette", "demo") => Some(Self::CassetteDemo),
-            ("cassette", file) => Some(Self::Cassette(PathBuf::from(file))),
-            _ => None,
-        }
-    }
-}
-
-impl std::fmt::Display for ModelSpec {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::OpenAi(name) => write!(f, "openai:{name}"),
-            Self::Cassette(file) => write!(f, "cassette:{}", file.display()),
-            Self::CassetteDemo => write!(f, "cassette:demo"),
-        }
     }
 }
 
@@ -487,6 +461,14 @@ impl Values {
 
     fn servers(&self, name: &str) -> Vec<McpServerSpec> {
         if let Some(Value::Servers(servers)) = self.get(name) { servers.clone() } else { Vec::new() }
+    }
+
+    fn money(&self, name: &str) -> Option<Money> {
+        if let Some(Value::Money(money)) = self.get(name) { Some(*money) } else { None }
+    }
+
+    fn prices(&self, name: &str) -> Prices {
+        if let Some(Value::Prices(prices)) = self.get(name) { prices.clone() } else { Prices::default() }
     }
 
     fn flag(&self, name: &str) -> bool {

@@ -240,7 +240,7 @@ fn written(value: &DeValue<'_>) -> Written {
                 items.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect();
             texts.map_or(Written::Other("a list of something else than text"), Written::Texts)
         }
-        DeValue::Float(_) => Written::Other("a number with a fraction"),
+        DeValue::Float(number) => Written::Decimal(number.as_str().replace('_', "")),
         DeValue::Datetime(_) => Written::Other("a date"),
         DeValue::Table(table) => tables(table).map_or(Written::Other("a table"), Written::Tables),
     }

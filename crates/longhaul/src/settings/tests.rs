@@ -191,9 +191,12 @@ fn the_project_may_tune_the_work_and_nothing_else() {
             Kind::Text | Kind::Secret | Kind::Path | Kind::Paths | Kind::ProjectPaths | Kind::Url | Kind::Choice(_) => {
                 "\"loopback\"".to_owned()
             }
-            Kind::ModelSpec | Kind::MemoryUri | Kind::MemoryIndex => "\"openai:x\"".to_owned(),
+            Kind::ModelSpec | Kind::ModelSpecs | Kind::MemoryUri | Kind::MemoryIndex => "\"openai:x\"".to_owned(),
             Kind::DaysByKind | Kind::FolderOrBucket => "\"note=90\"".to_owned(),
             Kind::ContextProfiles => "{ mine = { base = \"auto\" } }".to_owned(),
+            Kind::Money => "0.5".to_owned(),
+            Kind::Hosts | Kind::ToolPatterns => "[\"*\"]".to_owned(),
+            Kind::Prices => "{ gpt = { input = 1.25, output = 10 } }".to_owned(),
         };
         let house = house().file("app/longhaul.toml", &format!("{} = {value}\n", key.name));
         match key.who {
@@ -338,4 +341,22 @@ fn a_profile_that_says_what_none_can_say_is_refused_where_it_is_written() {
     }
     let error = house().file("app/longhaul.toml", "[context.profiles.mine]\nrecent = 1\n").refusal();
     assert!(error.contains("cannot be set in a project's longhaul.toml"), "{error}");
+}
+
+#[test]
+fn prices_and_amounts_are_read_exactly() {
+    let text = "[budget]\nmoney_max = 12.5\ntokens_max = 1_000\n\
+        [prices.\"gpt-5.1\"]\ninput = 1.25\noutput = 10\ncache_read = 0.125\n";
+    let budget = house().file("config/longhaul.toml", text).load().budget;
+    assert_eq!(budget.money_max.unwrap().to_string(), "12.50");
+    assert_eq!(budget.tokens_max, Some(1_000));
+    let price = budget.prices.find("gpt-5.1-2026-05-01").unwrap();
+    assert_eq!((price.input.0, price.output.0), (1_250_000, 10_000_000));
+    assert_eq!((price.cache_read.unwrap().0, price.cache_write), (125_000, None));
+    assert_eq!(house().flag("budget.money_max", "3").load().budget.money_max.unwrap().to_string(), "3.00");
+    for wrong in ["input = 1", "input = 1\noutput = -2", "input = 1\noutput = 2\nper_token = 3"] {
+        let refusal = house().file("config/longhaul.toml", &format!("[prices.m]\n{wrong}\n")).refusal();
+        assert!(refusal.contains("`prices`") && refusal.contains("cache_read"), "{refusal}");
+    }
+    assert!(house().flag("budget.money_max", "much").refusal().contains("an amount such as 25 or 0.75"));
 }

@@ -5,6 +5,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use longhaul_harness::spending::{Money, Price, Prices};
 use longhaul_model::Secret;
 use longhaul_tools::{mcp::McpServerSpec, policy::Policy};
 use longhaul_workspace::context::Profiles;
@@ -20,13 +21,15 @@ use super::{
 pub(crate) enum Written {
     Text(String),
     Integer(i64),
+    /// A number with a fraction, as it was written.
+    Decimal(String),
     Bool(bool),
     Texts(Vec<String>),
     /// Tables by name, each of names with values as they would be written in text.
     Tables(Tables),
     /// A table for a key that takes one as it is.
     Json(serde_json::Value),
-    /// Something no key takes: a float, a date, another table.
+    /// Something no key takes: a date, another table.
     Other(&'static str),
 }
 
@@ -45,6 +48,8 @@ pub(crate) enum Value {
     Profiles(Profiles),
     Texts(Vec<String>),
     Servers(Vec<McpServerSpec>),
+    Money(Money),
+    Prices(Prices),
 }
 
 /// What paths are relative to.
@@ -67,6 +72,7 @@ pub(crate) fn check(
         (Kind::Secret, _) => None,
         (_, Written::Text(text)) => Some(text.clone()),
         (_, Written::Integer(number)) => Some(number.to_string()),
+        (_, Written::Decimal(number)) => Some(number.clone()),
         (_, Written::Bool(flag)) => Some(flag.to_string()),
         (_, Written::Texts(texts)) => Some(texts.join(", ")),
         (_, Written::Tables(_) | Written::Json(_)) => Some("a table".to_owned()),
@@ -89,6 +95,9 @@ pub(crate) fn check(
         }
         Kind::Choice(words) => text(written).filter(|text| words.contains(&text.as_str())).map(Value::Text),
         Kind::ModelSpec => text(written).and_then(|text| model_spec(&text, base)).map(Value::Text),
+        Kind::ModelSpecs => list(written)
+            .and_then(|specs| specs.iter().map(|spec| model_spec(spec, base)).collect::<Option<Vec<_>>>())
+            .map(Value::Texts),
         Kind::MemoryUri => return memory_uri(key, written, origin),
         Kind::MemoryIndex => {
             text(written).filter(|text| text.parse::<longhaul_milvus::Index>().is_ok()).map(Value::Text)
@@ -104,6 +113,8 @@ pub(crate) fn check(
         Kind::Hosts => list(written).filter(|texts| policy::hosts(texts).is_ok()).map(Value::Texts),
         Kind::McpServers => policy::servers(&written).map(Value::Servers),
         Kind::ToolPatterns => list(written).filter(|texts| Policy::new(texts, &[], &[]).is_ok()).map(Value::Texts),
+        Kind::Money => money(&written).map(Value::Money),
+        Kind::Prices => prices(written).map(Value::Prices),
         Kind::DaysByKind => text(written).filter(|text| days_by_kind(text).is_some()).map(Value::Text),
     };
     value.ok_or_else(|| SettingsError::Value {
@@ -125,7 +136,10 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::Bool => "true or false".to_owned(),
         Kind::Integer { min, max } => format!("a whole number from {min} to {max}"),
         Kind::Choice(words) => format!("one of {}", words.join(", ")),
-        Kind::ModelSpec => "openai:NAME, cassette:FILE or cassette:demo".to_owned(),
+        Kind::ModelSpec => {
+            "openai:NAME, anthropic:NAME, openai-responses:NAME, cassette:FILE or cassette:demo".to_owned()
+        }
+        Kind::ModelSpecs => "a list of models such as [\"anthropic:NAME\", \"openai:NAME\"]".to_owned(),
         Kind::MemoryUri => "a path or http://host:19530".to_owned(),
         Kind::MemoryIndex => "hnsw(m=16, ef_construction=128, ef=128) or ivf_flat(nlist=1024, nprobe=32)".to_owned(),
         Kind::FolderOrBucket => "a folder or s3://bucket/prefix".to_owned(),
@@ -135,6 +149,12 @@ pub(crate) fn expected(kind: Kind) -> String {
             "tables `[mcp.servers.NAME]` with `command`, `args` and `allow` in longhaul.toml: docs/skills.md".to_owned()
         }
         Kind::ToolPatterns => "a list of TOOL or TOOL(ARGUMENT=TEXT)".to_owned(),
+        Kind::Money => "an amount such as 25 or 0.75".to_owned(),
+        Kind::Prices => {
+            "tables `[prices.\"MODEL\"]` in longhaul.toml, with `input` and `output`, and `cache_read`, `cache_write` at \
+             will, each an amount such as 2.5"
+                .to_owned()
+        }
         Kind::DaysByKind => {
             let kinds: Vec<&str> = longhaul_memory::Kind::ALL.iter().map(|kind| kind.as_str()).collect();
             format!("a list such as `note=90, fact=never`, of {}", kinds.join(", "))
@@ -147,6 +167,7 @@ fn text(written: Written) -> Option<String> {
         Written::Text(text) if !text.trim().is_empty() => Some(text),
         Written::Text(_)
         | Written::Integer(_)
+        | Written::Decimal(_)
         | Written::Bool(_)
         | Written::Texts(_)
         | Written::Tables(_)
@@ -163,7 +184,12 @@ fn boolean(written: &Written) -> Option<bool> {
             "false" | "0" => Some(false),
             _ => None,
         },
-        Written::Integer(_) | Written::Texts(_) | Written::Tables(_) | Written::Json(_) | Written::Other(_) => None,
+        Written::Integer(_)
+        | Written::Decimal(_)
+        | Written::Texts(_)
+        | Written::Tables(_)
+        | Written::Json(_)
+        | Written::Other(_) => None,
     }
 }
 
@@ -171,8 +197,42 @@ fn integer(written: &Written) -> Option<u64> {
     match written {
         Written::Integer(number) => u64::try_from(*number).ok(),
         Written::Text(text) => text.trim().replace('_', "").parse().ok(),
+        Written::Decimal(_)
+        | Written::Bool(_)
+        | Written::Texts(_)
+        | Written::Tables(_)
+        | Written::Json(_)
+        | Written::Other(_) => None,
+    }
+}
+
+fn money(written: &Written) -> Option<Money> {
+    match written {
+        Written::Text(text) | Written::Decimal(text) => text.parse().ok(),
+        Written::Integer(number) => number.to_string().parse().ok(),
         Written::Bool(_) | Written::Texts(_) | Written::Tables(_) | Written::Json(_) | Written::Other(_) => None,
     }
+}
+
+/// What models cost; a field that is not known, or one that is missing, makes all of it wrong.
+fn prices(written: Written) -> Option<Prices> {
+    let Written::Tables(tables) = written else { return None };
+    let mut prices = Prices::default();
+    for (model, fields) in &tables {
+        let known = |name: &String| ["input", "output", "cache_read", "cache_write"].contains(&name.as_str());
+        if !fields.keys().all(known) {
+            return None;
+        }
+        let amount = |name: &str| fields.get(name).map(|text| text.parse::<Money>());
+        let price = Price {
+            input: amount("input")?.ok()?,
+            output: amount("output")?.ok()?,
+            cache_read: amount("cache_read").transpose().ok()?,
+            cache_write: amount("cache_write").transpose().ok()?,
+        };
+        prices.set(model, price);
+    }
+    Some(prices)
 }
 
 /// A list, or in one text separated by colons.
@@ -180,7 +240,12 @@ fn texts(written: Written) -> Option<Vec<String>> {
     match written {
         Written::Texts(texts) => Some(texts),
         Written::Text(text) => Some(text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect()),
-        Written::Integer(_) | Written::Bool(_) | Written::Tables(_) | Written::Json(_) | Written::Other(_) => None,
+        Written::Integer(_)
+        | Written::Decimal(_)
+        | Written::Bool(_)
+        | Written::Tables(_)
+        | Written::Json(_)
+        | Written::Other(_) => None,
     }
 }
 
@@ -216,7 +281,7 @@ fn model_spec(text: &str, base: Base<'_>) -> Option<String> {
     let name = name.trim();
     match provider {
         _ if name.is_empty() => None,
-        "openai" => Some(format!("openai:{name}")),
+        "openai" | "openai-responses" | "anthropic" => Some(format!("{provider}:{name}")),
         "cassette" if name == "demo" => Some("cassette:demo".to_owned()),
         "cassette" => Some(format!("cassette:{}", absolute(name, base).display())),
         _ => None,

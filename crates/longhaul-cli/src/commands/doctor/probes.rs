@@ -1,11 +1,6 @@
 //! The checks themselves. Each really tries the thing within a time limit and turns the outcome into one [`Check`].
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
-};
+use std::{fs, path::Path, process::Stdio, time::Duration};
 
 use longhaul::{
     memory::embedding,
@@ -150,11 +145,16 @@ fn sandbox() -> Check {
     match Sandbox::probe() {
         Ok(kind) => {
             let how = match kind {
-                SandboxKind::User => "as this user",
-                SandboxKind::RootStaged => "as root, commands run as an unprivileged user",
-                SandboxKind::RootDirect => "as root without mounts, commands run as an unprivileged user",
+                SandboxKind::User => "bubblewrap, as this user",
+                SandboxKind::Landlock => {
+                    let next = apt("bubblewrap");
+                    let less = "Landlock without namespaces, as bubblewrap does not work here: it bounds less (docs/sandbox.md)";
+                    return optional("sandbox", less, next);
+                }
+                SandboxKind::RootStaged => "bubblewrap, as root, commands run as an unprivileged user",
+                SandboxKind::RootDirect => "bubblewrap, as root without mounts, commands run as an unprivileged user",
             };
-            ok("sandbox", format!("bubblewrap, {how}"))
+            ok("sandbox", how.to_owned())
         }
         Err(error) => {
             let packages = if rustix::process::geteuid().is_root() { "bubblewrap util-linux" } else { "bubblewrap" };
@@ -225,26 +225,35 @@ fn chromium_remedy() -> String {
 }
 
 fn model(settings: &Settings) -> Check {
-    let (spec, key) = (settings.model.spec.as_ref(), settings.model.api_key.is_some());
-    match spec {
-        None => optional(
+    let Some(spec) = &settings.model.spec else {
+        return optional(
             "model",
             "none is named (the demo needs none)",
-            "longhaul init … --model openai:NAME, or OPENAI_MODEL=NAME; and OPENAI_API_KEY",
-        ),
-        Some(ModelSpec::OpenAi(name)) if key => {
-            ok("model", format!("{name} at {}, the key is set", settings.model.base_url))
-        }
-        Some(ModelSpec::OpenAi(name)) => optional(
-            "model",
-            format!("{name} at {}, no key", settings.model.base_url),
-            "set OPENAI_API_KEY, unless the service needs none",
-        ),
-        Some(ModelSpec::Cassette(file)) if !PathBuf::from(file).is_file() => missing(
+            "longhaul init … --model openai:NAME (or anthropic:NAME), or OPENAI_MODEL=NAME; and OPENAI_API_KEY",
+        );
+    };
+    if let ModelSpec::Cassette(file) = spec
+        && !file.is_file()
+    {
+        return missing(
             "model",
             format!("{} is not there", file.display()),
             "name a cassette that exists: --model cassette:FILE",
-        ),
-        Some(spec @ (ModelSpec::Cassette(_) | ModelSpec::CassetteDemo)) => ok("model", spec.to_string()),
+        );
     }
+    match settings.model.service(spec) {
+        None => ok("model", spec.to_string()),
+        Some((address, true)) => ok("model", format!("{} at {address}, the key is set", named(spec))),
+        Some((address, false)) => optional(
+            "model",
+            format!("{} at {address}, no key", named(spec)),
+            format!("set {}, unless the service needs none", spec.key_variable()),
+        ),
+    }
+}
+
+/// The model's name alone where the protocol is the usual one.
+fn named(spec: &ModelSpec) -> String {
+    let text = spec.to_string();
+    text.strip_prefix("openai:").map_or_else(|| text.clone(), str::to_owned)
 }

@@ -6,7 +6,7 @@ use longhaul_memory::{ColdError, ColdPlace, Credential, Forget, MemoryError, Que
 use tokio::net::TcpListener;
 
 use super::{
-    s3_server::{BUCKET, S3Server, cold, limits, place},
+    s3_server::{BUCKET, cold, limits, place, start},
     world::{World, files_below, files_with, sorted},
 };
 
@@ -26,8 +26,8 @@ async fn noted(world: &World) -> (Vec<String>, Vec<String>, Duration) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bucket_keeps_what_is_cold_and_gives_it_back() {
-    let server = S3Server::start();
-    let world = world_in(server.place()).await;
+    let server = start();
+    let world = world_in(place(server.address())).await;
     world.memory.check_cold().await.expect("the bucket can be used");
     let ids = world.remember(&["the harbour opens at six", "the harbour has a crane"]).await;
     assert_eq!(world.cool().await, 2);
@@ -48,8 +48,8 @@ async fn a_bucket_keeps_what_is_cold_and_gives_it_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_goes_away_costs_nothing_but_the_cold_hits() {
-    let mut server = S3Server::start();
-    let world = world_in(server.place()).await;
+    let mut server = start();
+    let world = world_in(place(server.address())).await;
     world.remember(&["the harbour is cold"]).await;
     world.cool().await;
     let kept = world.remember(&["the harbour is warm"]).await;
@@ -80,8 +80,8 @@ async fn a_server_that_goes_away_costs_nothing_but_the_cold_hits() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_forgotten_while_the_server_is_away_is_found_by_nobody_and_goes_when_it_is_back() {
-    let mut server = S3Server::start();
-    let world = world_in(server.place()).await;
+    let mut server = start();
+    let world = world_in(place(server.address())).await;
     let ids = world.remember(&["the harbour secret", "the harbour news"]).await;
     world.cool().await;
     server.kill();
@@ -99,9 +99,9 @@ async fn what_is_forgotten_while_the_server_is_away_is_found_by_nobody_and_goes_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_keys_and_a_missing_bucket_are_told_apart_and_no_key_is_printed() {
-    let server = S3Server::start();
+    let server = start();
     let wrong = Credential::new("this-is-not-the-secret");
-    let world = world_in(S3Place { secret_access_key: wrong, ..server.place() }).await;
+    let world = world_in(S3Place { secret_access_key: wrong, ..place(server.address()) }).await;
     let error = world.memory.check_cold().await.expect_err("refused");
     assert!(matches!(error, MemoryError::Cold(ColdError::Refused { .. })), "{error:?}");
     world.remember(&["the harbour stays hot"]).await;
@@ -113,7 +113,7 @@ async fn wrong_keys_and_a_missing_bucket_are_told_apart_and_no_key_is_printed() 
 
     world
         .memory
-        .use_cold(cold(S3Place { bucket: "nowhere".to_owned(), ..server.place() }), limits())
+        .use_cold(cold(S3Place { bucket: "nowhere".to_owned(), ..place(server.address()) }), limits())
         .expect("it opens");
     let error = world.memory.check_cold().await.expect_err("no bucket");
     assert!(matches!(error, MemoryError::Cold(ColdError::NoPlace { .. })), "{error:?}");
@@ -121,7 +121,7 @@ async fn wrong_keys_and_a_missing_bucket_are_told_apart_and_no_key_is_printed() 
     assert!(moved.stopped.is_some() && moved.memories == 0, "{moved:?}");
     assert_eq!(world.found("harbour").await, ["the harbour stays hot"]);
 
-    world.memory.use_cold(cold(server.place()), limits()).expect("it opens");
+    world.memory.use_cold(cold(place(server.address())), limits()).expect("it opens");
     assert_eq!(world.cool().await, 1, "with the right settings it moves");
     world.memory.tend_cold().await.expect("leftovers are looked after");
     assert_eq!(files_with(server.dir(), b"harbour stays hot").len(), 1);
@@ -129,8 +129,8 @@ async fn wrong_keys_and_a_missing_bucket_are_told_apart_and_no_key_is_printed() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_answer_is_not_waited_for() {
-    let server = S3Server::start();
-    let world = world_in(server.place()).await;
+    let server = start();
+    let world = world_in(place(server.address())).await;
     world.remember(&["the harbour is cold"]).await;
     world.cool().await;
     world.remember(&["the harbour is warm"]).await;
@@ -147,7 +147,7 @@ async fn a_server_that_does_not_answer_is_not_waited_for() {
     assert_eq!(sorted(&world.search(&Query::new("harbour", 10)).await), ["the harbour is warm"]);
     assert!(begun.elapsed() < Duration::from_millis(1_800), "known to be away: {:?}", begun.elapsed());
 
-    world.memory.use_cold(cold(server.place()), limits()).expect("it opens");
+    world.memory.use_cold(cold(place(server.address())), limits()).expect("it opens");
     assert_eq!(world.found("harbour").await.len(), 2);
 }
 

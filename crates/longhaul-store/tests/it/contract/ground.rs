@@ -2,10 +2,13 @@
 
 use longhaul_core::Ambient;
 use longhaul_store::{Faults, Migrations, Store, StoreError, StoreSettings};
-use longhaul_testbed::{Database, PrivateCluster};
+use longhaul_testbed::{Database, PrivateCluster, S3Server};
 use tempfile::TempDir;
 
-use crate::{s3_server::S3Server, support::NOTES};
+use crate::{
+    s3_server::{place, start},
+    support::NOTES,
+};
 
 pub(crate) struct Ground {
     dir: TempDir,
@@ -36,12 +39,12 @@ impl Ground {
 
     /// Rows in a file, blobs in a bucket.
     pub(crate) fn bucket() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), kind: Kind::Bucket(S3Server::start()) }
+        Self { dir: tempfile::tempdir().unwrap(), kind: Kind::Bucket(start()) }
     }
 
     pub(crate) fn postgres_and_bucket() -> Self {
         let database = PrivateCluster::shared().unwrap().create_database().unwrap();
-        Self { dir: tempfile::tempdir().unwrap(), kind: Kind::PostgresAndBucket(database, S3Server::start()) }
+        Self { dir: tempfile::tempdir().unwrap(), kind: Kind::PostgresAndBucket(database, start()) }
     }
 
     pub(crate) fn settings(&self) -> StoreSettings {
@@ -55,12 +58,12 @@ impl Ground {
             Kind::Memory => StoreSettings::in_memory(),
             Kind::Postgres(database) => StoreSettings::from_url(&database.url(), self.dir.path().join(host)).unwrap(),
             Kind::Bucket(server) => {
-                let bucket = Some(Box::new(server.place()));
+                let bucket = Some(Box::new(place(server.address())));
                 StoreSettings { bucket, ..StoreSettings::new(self.dir.path().join("home")) }
             }
             Kind::PostgresAndBucket(database, server) => {
                 let settings = StoreSettings::from_url(&database.url(), self.dir.path().join(host)).unwrap();
-                StoreSettings { bucket: Some(Box::new(server.place())), ..settings }
+                StoreSettings { bucket: Some(Box::new(place(server.address()))), ..settings }
             }
         }
     }
