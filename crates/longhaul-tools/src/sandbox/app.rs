@@ -210,7 +210,9 @@ async fn supervise(
                     match status {
                         Status::Started => started = true,
                         Status::Ready => drop(report.send_replace(State::Running)),
-                        Status::Ended(how) => exit = Some(how),
+                        Status::Ended(how) => {
+                            exit.get_or_insert(how);
+                        }
                         Status::Failed(why) => failed = Some(why),
                     }
                 }

@@ -124,7 +124,10 @@ impl Reported {
         while let Some(status) = reports.next().await {
             match status {
                 Status::Started => self.started = true,
-                Status::Ended(exit) => self.ended = Some(exit),
+                // The first word counts: what is killed above a limit ends by a signal afterwards.
+                Status::Ended(exit) => {
+                    self.ended.get_or_insert(exit);
+                }
                 Status::Failed(why) => self.failed = Some(why),
                 Status::Ready => {}
             }

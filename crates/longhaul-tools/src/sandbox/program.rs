@@ -63,7 +63,9 @@ impl Sandbox {
             let mut reported = Reported::default();
             while let Some(status) = reports.next().await {
                 match status {
-                    Status::Ended(exit) => reported.exit = Some(exit),
+                    Status::Ended(exit) => {
+                        reported.exit.get_or_insert(exit);
+                    }
                     Status::Failed(why) => reported.failed = Some(why),
                     Status::Started | Status::Ready => {}
                 }

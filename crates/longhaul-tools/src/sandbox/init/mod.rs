@@ -127,8 +127,10 @@ fn harden(plan: &Plan) -> Result<(), String> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
             .map_err(|_| failed("life"))?;
     }
-    // If memory runs out on the host, this sandbox goes before anything else does. Not everywhere allowed.
-    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    if plan.confine.is_none() {
+        // If memory runs out on the host, this sandbox goes before anything else does. Not everywhere allowed.
+        let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    }
     // Without a user namespace of its own, the limit counts what the user runs elsewhere, too.
     let others = if plan.confine.is_some() { watch::threads_of_user() } else { 0 };
     let processes_max = plan.processes_max.saturating_add(others);
@@ -197,6 +199,10 @@ fn spawn(argv: &[OsString], streams: Streams, confine: Option<&Confine>) -> io::
     }
     // The child is reaped below, together with every orphan.
     let child = command.spawn()?;
+    if confine.is_some() {
+        // The command goes before the helper, which alone could end what is left of it. Not everywhere allowed.
+        let _ = fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
+    }
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
