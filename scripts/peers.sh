@@ -9,6 +9,7 @@
 #   anthropic 2.12.0, openai 3.54.0  the official Python clients of two services, which judge the cassette server
 #   schemathesis 4.32.5  sends requests made from the gateway's OpenAPI document, good ones and bad ones
 #   skills-ref 0.1.1   the reference validator of Agent Skills
+#   playwright 1.65.2  drives Chromium as people do by hand, for the bench of the verifier
 #
 # Nothing of this is part of the program: it speaks plain Milvus gRPC to any server.
 set -eu
@@ -85,6 +86,13 @@ skills() {
     say "skills-ref 0.1.1 is there"
 }
 
+# Without a browser of its own: it drives the one that is there.
+playwright() {
+    environment playwright-1.65.2 "playwright==1.65.2"
+    touch "$peers/playwright-1.65.2/.whole"
+    say "playwright 1.65.2 is there"
+}
+
 mkdir -p "$peers"
 # One installation at a time, whoever asks.
 if [ "${LONGHAUL_PEERS_LOCKED:-}" != 1 ] && command -v flock >/dev/null 2>&1; then
@@ -99,6 +107,7 @@ for which in "$@"; do
         schemathesis) schemathesis ;;
         skills) skills ;;
         models) models ;;
-        *) fail "there is no $which: lite, full, mcp, schemathesis, models or skills" ;;
+        playwright) playwright ;;
+        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills or playwright" ;;
     esac
 done

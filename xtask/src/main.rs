@@ -2,6 +2,7 @@
 
 mod bench;
 mod crash;
+mod faults;
 mod suites;
 mod tidy;
 
@@ -20,6 +21,7 @@ cargo xtask crash         kill the demo at random moments [--runs 5] [--kills 20
 cargo xtask crash durable kill processes at work on durable executions [--store sqlite|postgres] [--kills 1000] [--seed 1]
 cargo xtask crash memory  kill processes that write memories [--store sqlite|postgres] [--kills 100] [--seed 1]
 cargo xtask crash ingest  kill processes that keep records [--store sqlite|postgres] [--kills 100] [--seed 1]
+cargo xtask faults        plant every fault in every place and verify [--runs 20] [--only KIND]
 cargo xtask bench NAME    measure; the last line of the output is one JSON object
                           durable: [--only loop,growth,…] [--rounds 3] [--kills 1000]";
 
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         ["test"] => suites::run(&repository()),
         ["test-peers"] => suites::run_peers(&repository()),
         ["crash", flags @ ..] => crash::run(flags, &repository()),
+        ["faults", flags @ ..] => faults::run(flags, &repository()),
         ["bench", name, flags @ ..] => bench::run(name, flags, &repository()),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

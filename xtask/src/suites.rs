@@ -207,6 +207,13 @@ fn built(root: &Path) -> anyhow::Result<Vec<Binary>> {
     Ok(binaries)
 }
 
+/// The test binary of this name and the folder it runs in, built with everything else.
+pub(crate) fn binary(root: &Path, name: &str) -> anyhow::Result<(PathBuf, PathBuf)> {
+    let found = built(root)?.into_iter().find(|binary| binary.name == name);
+    let Binary { program, folder, .. } = found.with_context(|| format!("cargo built no {name}"))?;
+    Ok((program, folder))
+}
+
 fn binaries(messages: &str) -> anyhow::Result<Vec<Binary>> {
     let mut binaries = BTreeMap::new();
     for line in messages.lines().filter(|line| line.starts_with('{')) {

@@ -259,7 +259,8 @@ impl Dialogue {
     pub(crate) fn cuts(&self, hard: bool) -> Vec<Cut> {
         let (tokens, window) = (self.request_tokens(), self.limits.window_tokens);
         let above = (window * COMPACT_ABOVE_PERCENT / 100).min(self.room());
-        let goal = if hard { window / 4 } else { window * COMPACT_TO_PERCENT / 100 };
+        // The window may be smaller than is known: whoever was refused halves what was refused.
+        let goal = if hard { (window / 4).min(tokens / 2) } else { window * COMPACT_TO_PERCENT / 100 };
         if !hard && tokens <= above {
             return Vec::new();
         }

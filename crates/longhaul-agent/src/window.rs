@@ -254,9 +254,9 @@ mod tests {
         let long = "const line = 1; // more of it\n".repeat(40);
         vec![
             Message::User { content: "prompt ".repeat(500) },
-            Message::Assistant { content: String::new(), tool_calls: vec![call("1", &long)] },
+            Message::Assistant { content: String::new(), tool_calls: vec![call("1", &long)], reasoning: vec![] },
             Message::Tool { call_id: "1".into(), content: format!("exit 0\n{}", "output of a command\n".repeat(60)) },
-            Message::Assistant { content: String::new(), tool_calls: vec![call("2", &long)] },
+            Message::Assistant { content: String::new(), tool_calls: vec![call("2", &long)], reasoning: vec![] },
             Message::Tool { call_id: "2".into(), content: format!("exit 1\n{}the end", "and so on\n".repeat(200)) },
         ]
     }

@@ -13,13 +13,15 @@ use crate::{
     features::{self, Feature},
     folder::LeftOut,
     host::{Host, locked_plan, missing, tamper_event, text_argument, told},
-    plan::{PlanError, parse_batch},
+    planning::{PlanError, Wanted, batch_hint, digest, parse_within, put_back},
     sitting::{Sitting, lock},
     verification::{self, Occasion, RecordedVerdict, Subject},
     work_tree::TreeId,
 };
 
 const OUTPUT_SHOWN_BYTES: usize = 4_000;
+/// How much of the plan so far the answer to a batch shows.
+const PLAN_SHOWN_CHARS: usize = 1_500;
 
 /// The claims of one session.
 #[derive(Debug)]
@@ -121,7 +123,10 @@ impl Host<'_> {
     pub(crate) async fn claim(&self, arguments: &Value) -> Result<ToolTurn, NodeError> {
         let Some(summary) = text_argument(arguments, "summary") else { return Ok(missing("summary")) };
         let commit_message = text_argument(arguments, "commit_message");
-        let Some(feature) = &self.claims.feature else { return self.claim_plan(summary, commit_message).await };
+        let Some(begun_with) = &self.claims.feature else { return self.claim_plan(summary, commit_message).await };
+        // Its checks as they are locked now: somebody may have decided on a proposal since the session began.
+        let now = self.sitting.rows().await?.find(begun_with.id()).cloned();
+        let feature = now.as_ref().unwrap_or(begun_with);
         if let Some((command, output)) = self.quality().await? {
             let reason = format!("the project's own check `{command}` failed:\n{output}");
             return self.refuse(feature, (0, "", &reason), 0).await;
@@ -183,20 +188,56 @@ impl Host<'_> {
     /// The initializer's claim: there is a plan and something that boots it.
     async fn claim_plan(&self, summary: String, commit_message: Option<String>) -> Result<ToolTurn, NodeError> {
         let s = self.sitting;
-        let planned = s.rows().await?.features.len();
-        let init = s.project().dir.join("init.sh");
-        let executable = std::fs::symlink_metadata(&init).is_ok_and(|found| {
-            use std::os::unix::fs::PermissionsExt;
-            found.is_file() && found.permissions().mode() & 0o111 != 0
-        });
+        let features = s.rows().await?.features;
+        let planned = features.len();
         if planned == 0 {
             return Ok(told("REFUSED: no features are planned yet; call `plan_features`"));
         }
-        if !executable {
+        let wanted = Wanted::of(s.harness.settings.planning.features_min, s.project().brief.size);
+        if let Some(lacking) = wanted.lacking(&features) {
+            return Ok(told(format!("REFUSED: {lacking}. Go on with `plan_features`; what is planned is kept")));
+        }
+        if s.project().profile.has_app() && !self.boots() {
             return Ok(told("REFUSED: init.sh is missing or not executable (`chmod +x init.sh`)"));
+        }
+        if let Some(touched) = self.leave_as_it_was().await? {
+            return Ok(told(format!(
+                "REFUSED: planning leaves the repository as it is, and adds nothing but init.sh. Put back: {touched}. Call \
+                 `claim_done` again"
+            )));
         }
         *lock(&self.claims.accepted) = Some(Accepted { summary, commit_message, verdict: None });
         Ok(ToolTurn { text: format!("LOCKED: {planned} features are planned"), after: After::Done })
+    }
+
+    /// Whether there is something that starts the application.
+    fn boots(&self) -> bool {
+        let init = self.sitting.project().dir.join("init.sh");
+        std::fs::symlink_metadata(&init).is_ok_and(|found| {
+            use std::os::unix::fs::PermissionsExt;
+            found.is_file() && found.permissions().mode() & 0o111 != 0
+        })
+    }
+
+    /// In an adopted repository: makes everything what it was, and says what was not.
+    async fn leave_as_it_was(&self) -> Result<Option<String>, NodeError> {
+        let s = self.sitting;
+        let Some(commit) = s.project().adopted else { return Ok(None) };
+        let work = async {
+            s.settle().await?;
+            let touched = put_back(&s.git, &commit).await.map_err(StepError::from)?;
+            s.hand_to_sandbox()?;
+            s.work_tree.forget().await;
+            Ok(PutBack { touched, tree: s.snapshot().await? })
+        };
+        let back = s
+            .record("leave_as_it_was", work, |back: &PutBack| {
+                let undone = back.touched.iter();
+                undone.map(|path| tamper_event(path, "changed while planning an adopted repository")).collect()
+            })
+            .await?;
+        s.left(back.tree);
+        Ok((!back.touched.is_empty()).then(|| back.touched.join(", ")))
     }
 
     pub(crate) async fn plan_features(&self, arguments: &Value) -> Result<ToolTurn, NodeError> {
@@ -204,28 +245,52 @@ impl Host<'_> {
         if s.session > 0 {
             return Ok(locked_plan());
         }
-        let existing: Vec<_> = s.rows().await?.features.iter().map(|f| f.id().clone()).collect();
-        let parsed = parse_batch(arguments, &existing);
-        let (owner, from) = (s.owner(), existing.len());
-        let (batch, outcome) = match parsed {
-            Ok(batch) => (batch, Ok(())),
-            Err(error) => (Vec::new(), Err(error)),
+        let rows = s.rows().await?;
+        let existing: Vec<_> = rows.features.iter().map(|f| f.definition.clone()).collect();
+        let retired: Vec<_> = rows.retired.iter().map(|f| f.id().clone()).collect();
+        let parsed = parse_within(arguments, &existing, &retired);
+        let (owner, from, before) = (s.owner(), existing.len() + retired.len(), existing.len());
+        let (batch, refused, more) = match parsed {
+            Ok(batch) => (batch, None, Vec::new()),
+            Err(PlanError { place, message, more }) => (Vec::new(), Some((place, message)), more),
         };
         let count = batch.len();
         let recorded: Planned = s
             .record_with(
                 "tool:plan_features",
-                async move { Ok(Planned { added: count, total: from + count, refused: outcome.err().map(Into::into) }) },
+                async move { Ok(Planned { added: count, total: before + count, refused, more }) },
                 |p: &Planned| vec![planned_event(p)],
                 move |tx, _| features::lock(tx, &owner, from, &batch),
             )
             .await?;
-        s.refresh().await?;
+        let features = s.refresh().await?.features;
         Ok(told(match recorded.refused {
-            Some((place, message)) => format!("REFUSED: {place}: {message}. Nothing of this call was kept; call again"),
-            None => format!("planned {} features, {} in all", recorded.added, recorded.total),
+            Some((place, message)) => {
+                let more: String = recorded.more.iter().map(|other| format!("\n{other}")).collect();
+                format!("REFUSED: {place}: {message}{more}\nNothing of this call was kept; mend it and call again")
+            }
+            None => self.planned_so_far(&recorded, &features),
         }))
     }
+
+    /// What the plan is by now, and what it still wants.
+    fn planned_so_far(&self, recorded: &Planned, features: &[Feature]) -> String {
+        let s = self.sitting;
+        let settings = &s.harness.settings;
+        let mut text = format!("planned {} features, {} in all", recorded.added, recorded.total);
+        if let Some(lacking) = Wanted::of(settings.planning.features_min, s.project().brief.size).lacking(features) {
+            let batch = batch_hint(s.harness.model.info().window_tokens, settings.answer_tokens_max);
+            text.push_str(&format!("; {lacking}: go on, about {batch} a call"));
+        }
+        format!("{text}\n{}", digest(features, PLAN_SHOWN_CHARS))
+    }
+}
+
+/// What was put back in an adopted repository.
+#[derive(Debug, Serialize, Deserialize)]
+struct PutBack {
+    touched: Vec<String>,
+    tree: TreeId,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -233,12 +298,9 @@ struct Planned {
     added: usize,
     total: usize,
     refused: Option<(String, String)>,
-}
-
-impl From<PlanError> for (String, String) {
-    fn from(error: PlanError) -> Self {
-        (error.place, error.message)
-    }
+    /// Further mistakes of the same call.
+    #[serde(default)]
+    more: Vec<String>,
 }
 
 fn planned_event(planned: &Planned) -> EventDraft {

@@ -90,7 +90,7 @@ async fn commit(s: &Sitting<'_>, closing: &Closing, rows: Rows, step: &str) -> R
     match &closing.result {
         SessionResult::Verified(_, _, verdict) => {
             let tree = s.snapshot().await?;
-            if tree.as_str() != verdict.tree() {
+            if !s.work_tree.same_work(verdict.tree(), &tree).await.map_err(git)? {
                 return Err(HarnessError::FolderMoved { dir: s.project().dir }.into());
             }
         }

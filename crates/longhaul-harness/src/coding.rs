@@ -90,11 +90,11 @@ async fn session(s: &Sitting<'_>) -> Result<HarnessUpdate, NodeError> {
     let agent = worker(s, &picked)?;
     let Some(purpose) = picked.purpose else {
         let phase = if picked.all_pass { Phase::FinalCheck } else { Phase::Stuck };
-        return Ok(HarnessUpdate { phase, session: false });
+        return Ok(HarnessUpdate { phase, session: false, grew: false });
     };
     let rows = s.refresh().await?;
     let wanted = purpose.feature().cloned();
-    let feature = rows.features.iter().find(|f| Some(f.id()) == wanted.as_ref()).cloned();
+    let feature = wanted.as_ref().and_then(|id| rows.find(id)).cloned();
     let feature = feature.ok_or_else(|| gone("the feature that was picked"))?;
     let question = format!("{} {}", feature.definition.category, feature.definition.description);
     let query = Query { task: Some(s.owner().task), ..Query::new(question.clone(), s.harness.settings.recall_count) };
@@ -114,7 +114,7 @@ async fn session(s: &Sitting<'_>) -> Result<HarnessUpdate, NodeError> {
             boot_failure: boot.failure.as_deref(),
             unfinished: unfinished.as_deref(),
             how: if agent.is_some() { external::HOW } else { prompts::HOW },
-            tokens_max: prompt_tokens(s.harness, prompts::SYSTEM, &specs(s)),
+            tokens_max: prompt_tokens(s.harness, &prompts::system(s.project().profile), &specs(s)),
         },
     );
     let Worked { conversed, result, refused_claims } = match agent {
@@ -123,7 +123,7 @@ async fn session(s: &Sitting<'_>) -> Result<HarnessUpdate, NodeError> {
     };
     close(s, Closing { purpose, started_at: oriented.at, refused_claims, conversed, result }).await?;
     let all_pass = s.rows().await?.features.iter().all(|f| f.standing.passes);
-    Ok(HarnessUpdate { phase: if all_pass { Phase::FinalCheck } else { Phase::Coding }, session: true })
+    Ok(HarnessUpdate { phase: if all_pass { Phase::FinalCheck } else { Phase::Coding }, session: true, grew: false })
 }
 
 /// The session's work, done by our own loop of model and tools.
@@ -174,7 +174,7 @@ pub(crate) async fn opening(s: &Sitting<'_>, prompt: String, tools: Vec<ToolSpec
     // A session can do its work without it.
     let known = known.inspect_err(|error| tracing::warn!(%error, "user memory is left out of the prompt"));
     let user_memory = known.map(|rendered| rendered.text).unwrap_or_default();
-    let instructions = format!("{}{}", prompts::SYSTEM, s.skills.listed());
+    let instructions = format!("{}{}", prompts::system(s.project().profile), s.skills.listed());
     Layout { instructions, user_memory, message: prompt, tools, ..Layout::default() }.opening()
 }
 
@@ -224,12 +224,16 @@ pub(crate) async fn history_mended(s: &Sitting<'_>, commit: &str) -> Result<Opti
 }
 
 async fn boot(s: &Sitting<'_>) -> Result<Boot, NodeError> {
+    let has_app = s.project().profile.has_app();
     let start = async {
         s.settle().await?;
         let tree = s.snapshot().await?;
-        Ok(s.trial.ensure(&tree).await)
+        Ok(if has_app { s.trial.ensure(&tree).await } else { Boot { elapsed_ms: 0, failure: None } })
     };
-    s.record("boot", start, |boot: &Boot| {
+    s.record("boot", start, move |boot: &Boot| {
+        if !has_app {
+            return Vec::new();
+        }
         vec![match &boot.failure {
             None => EventDraft::business("app.booted", json!({"ms": boot.elapsed_ms})),
             Some(why) => EventDraft::business("app.failed", json!({"log_tail": end_of(why)})),

@@ -15,8 +15,11 @@ use longhaul_tools::{
 };
 use longhaul_workspace::Workspace;
 
-use crate::external::ExternalAgent;
-use crate::spending::{BudgetSettings, Spending};
+use crate::{
+    external::ExternalAgent,
+    planning::PlanningSettings,
+    spending::{BudgetSettings, Spending},
+};
 
 /// How sessions are run. Plain data; start from [`HarnessSettings::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub struct HarnessSettings {
     pub claims_max: u32,
     /// Passing features verified again at the start of a session.
     pub regression_sample: usize,
+    /// How far a session looks for the commit that broke a feature.
+    pub bisect: crate::bisect::BisectSettings,
     /// Memories a session starts with.
     pub recall_count: usize,
     /// Longest boot of the application.
@@ -57,6 +62,8 @@ pub struct HarnessSettings {
     pub stuck_turns_max: u32,
     /// What the project may cost.
     pub budget: BudgetSettings,
+    /// How plans are held to account.
+    pub planning: PlanningSettings,
 }
 
 impl Default for HarnessSettings {
@@ -68,6 +75,7 @@ impl Default for HarnessSettings {
             feature_attempts_max: 3,
             claims_max: 5,
             regression_sample: 2,
+            bisect: crate::bisect::BisectSettings::default(),
             recall_count: 5,
             boot_timeout: Duration::from_secs(60),
             quality_timeout: Duration::from_mins(10),
@@ -80,6 +88,7 @@ impl Default for HarnessSettings {
             stuck_repeats_max: 4,
             stuck_turns_max: 30,
             budget: BudgetSettings::default(),
+            planning: PlanningSettings::default(),
         }
     }
 }

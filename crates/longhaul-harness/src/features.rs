@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::{checks::Check, verification::RecordedVerdict};
 
 const SCHEMA: i64 = 1;
+/// How important a feature is when nobody says.
+pub(crate) const PRIORITY_DEFAULT: u8 = 3;
 
 /// What a feature is; locked before it is coded.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +26,8 @@ pub struct Definition {
     pub steps: Vec<String>,
     /// Features that must pass first.
     pub depends_on: Vec<FeatureId>,
+    /// From 1 (first) to 5 (last); of the same priority, the earlier in the list comes first.
+    pub priority: u8,
     /// The same sentences in typed form, for the verifier.
     pub checks: Vec<Check>,
     /// Digest of sentences and checks; every verdict carries it.
@@ -62,6 +66,8 @@ pub struct Feature {
     pub definition: Definition,
     /// Where it stands.
     pub standing: Standing,
+    /// The proposal to change its checks that waits for a decision.
+    pub proposal: Option<String>,
 }
 
 impl Feature {
@@ -82,8 +88,8 @@ pub(crate) fn lock(tx: &mut Tx<'_>, owner: &TaskScope, from: usize, features: &[
         let json = |value: Result<String, serde_json::Error>| value.map_err(StoreError::record("feature", &feature.id));
         tx.execute(
             "insert into features (tenant_id, task_id, feature_id, position, category, description, steps, depends_on,
-                 checks, checks_hash, locked_at, schema)
-             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                 checks, checks_hash, locked_at, schema, priority)
+             values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
             &values![
                 &owner.scope.tenant,
                 &owner.task,
@@ -97,6 +103,7 @@ pub(crate) fn lock(tx: &mut Tx<'_>, owner: &TaskScope, from: usize, features: &[
                 &feature.checks_hash,
                 now,
                 SCHEMA,
+                u32::from(feature.priority),
             ],
         )?;
         write_standing(tx, owner, &feature.id, &Standing::default())?;
@@ -104,34 +111,103 @@ pub(crate) fn lock(tx: &mut Tx<'_>, owner: &TaskScope, from: usize, features: &[
     Ok(())
 }
 
-/// All features of the task, in order of priority.
+/// All features of the plan, in the order in which they were planned.
 ///
 /// # Errors
 /// When the store cannot be read, or a row is not what was written.
 pub fn all(read: &ReadTx<'_>, owner: &TaskScope) -> Result<Vec<Feature>, StoreError> {
-    read.query(
-        "select f.feature_id, f.category, f.description, f.steps, f.depends_on, f.checks, f.checks_hash, s.standing
+    select(read, owner, "f.retired_at is null")
+}
+
+/// Features that people took out of the plan. A session that began before may still work with one.
+///
+/// # Errors
+/// When the store cannot be read, or a row is not what was written.
+pub fn retired(read: &ReadTx<'_>, owner: &TaskScope) -> Result<Vec<Feature>, StoreError> {
+    select(read, owner, "f.retired_at is not null")
+}
+
+fn select(read: &ReadTx<'_>, owner: &TaskScope, which: &str) -> Result<Vec<Feature>, StoreError> {
+    let sql = format!(
+        "select f.feature_id, f.category, f.description, f.steps, f.depends_on, f.checks, f.checks_hash, s.standing,
+             f.priority, p.proposal_id
          from features f join feature_standing s
            on s.tenant_id = f.tenant_id and s.task_id = f.task_id and s.feature_id = f.feature_id
-         where f.tenant_id = ?1 and f.task_id = ?2 order by f.position",
-        &values![&owner.scope.tenant, &owner.task],
-        |row| {
-            let id: FeatureId = row.get(0)?;
-            let unreadable = || StoreError::record("feature", &id);
-            Ok(Feature {
-                definition: Definition {
-                    category: row.get(1)?,
-                    description: row.get(2)?,
-                    steps: serde_json::from_str(row.text(3)?).map_err(unreadable())?,
-                    depends_on: serde_json::from_str(row.text(4)?).map_err(unreadable())?,
-                    checks: serde_json::from_str(row.text(5)?).map_err(unreadable())?,
-                    checks_hash: row.get(6)?,
-                    id: id.clone(),
-                },
-                standing: serde_json::from_str(row.text(7)?).map_err(unreadable())?,
-            })
-        },
-    )
+         left join check_proposals p
+           on p.tenant_id = f.tenant_id and p.task_id = f.task_id and p.feature_id = f.feature_id and p.state = 'pending'
+         where f.tenant_id = ?1 and f.task_id = ?2 and {which} order by f.position"
+    );
+    read.query(&sql, &values![&owner.scope.tenant, &owner.task], |row| {
+        let id: FeatureId = row.get(0)?;
+        let unreadable = || StoreError::record("feature", &id);
+        Ok(Feature {
+            definition: Definition {
+                category: row.get(1)?,
+                description: row.get(2)?,
+                steps: serde_json::from_str(row.text(3)?).map_err(unreadable())?,
+                depends_on: serde_json::from_str(row.text(4)?).map_err(unreadable())?,
+                checks: serde_json::from_str(row.text(5)?).map_err(unreadable())?,
+                checks_hash: row.get(6)?,
+                priority: u8::try_from(row.get::<u32>(8)?).unwrap_or(PRIORITY_DEFAULT),
+                id: id.clone(),
+            },
+            standing: serde_json::from_str(row.text(7)?).map_err(unreadable())?,
+            proposal: row.get(9)?,
+        })
+    })
+}
+
+/// Takes a feature out of the plan. Its verdicts stay.
+///
+/// # Errors
+/// When the store cannot be written.
+pub(crate) fn retire(tx: &mut Tx<'_>, owner: &TaskScope, id: &FeatureId) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(
+        "update features set retired_at = ?4 where tenant_id = ?1 and task_id = ?2 and feature_id = ?3",
+        &values![&owner.scope.tenant, &owner.task, id, now],
+    )?;
+    Ok(())
+}
+
+/// Says anew what must pass before a feature.
+///
+/// # Errors
+/// When the store cannot be written.
+pub(crate) fn depend(
+    tx: &mut Tx<'_>,
+    owner: &TaskScope,
+    id: &FeatureId,
+    depends_on: &[FeatureId],
+) -> Result<(), StoreError> {
+    let json = serde_json::to_string(depends_on).map_err(StoreError::record("feature", id))?;
+    tx.execute(
+        "update features set depends_on = ?4 where tenant_id = ?1 and task_id = ?2 and feature_id = ?3",
+        &values![&owner.scope.tenant, &owner.task, id, json],
+    )?;
+    Ok(())
+}
+
+/// Locks other sentences and checks for a feature. It counts as never verified from here on: only a verdict over the new
+/// checks makes it pass.
+///
+/// # Errors
+/// When the store cannot be written.
+pub(crate) fn relock(tx: &mut Tx<'_>, owner: &TaskScope, feature: &Definition) -> Result<(), StoreError> {
+    let json = |value: Result<String, serde_json::Error>| value.map_err(StoreError::record("feature", &feature.id));
+    tx.execute(
+        "update features set steps = ?4, checks = ?5, checks_hash = ?6
+         where tenant_id = ?1 and task_id = ?2 and feature_id = ?3",
+        &values![
+            &owner.scope.tenant,
+            &owner.task,
+            &feature.id,
+            json(serde_json::to_string(&feature.steps))?,
+            json(serde_json::to_string(&feature.checks))?,
+            &feature.checks_hash,
+        ],
+    )?;
+    write_standing(tx, owner, &feature.id, &Standing::default())
 }
 
 /// Lets a verdict decide where a feature stands. `commit` is the commit that holds what was verified.
@@ -145,6 +221,10 @@ pub(crate) fn record_verdict(
     before: &Standing,
     commit: Option<&str>,
 ) -> Result<Standing, StoreError> {
+    // Checks that a person changed while the verifier was at work: what it saw proves nothing of the new ones.
+    if !holds_for(tx, owner, verdict)? {
+        return Ok(before.clone());
+    }
     let mut standing = before.clone();
     standing.verified_at = Some(tx.now());
     standing.verdict = Some(verdict.id().clone());
@@ -158,10 +238,20 @@ pub(crate) fn record_verdict(
             standing.commit = commit.map(str::to_owned);
         }
     } else if before.passes {
-        standing.broken = Some(verdict.reason().to_owned());
+        standing.broken = Some(verdict.reason_and_culprit());
     }
     write_standing(tx, owner, verdict.feature(), &standing)?;
     Ok(standing)
+}
+
+/// Whether the verdict is about the checks that are locked now.
+fn holds_for(tx: &Tx<'_>, owner: &TaskScope, verdict: &RecordedVerdict) -> Result<bool, StoreError> {
+    let locked = tx.query(
+        "select checks_hash from features where tenant_id = ?1 and task_id = ?2 and feature_id = ?3",
+        &values![&owner.scope.tenant, &owner.task, verdict.feature()],
+        |row| row.get::<Digest>(0),
+    )?;
+    Ok(locked.first() == Some(verdict.checks_hash()))
 }
 
 /// Why a feature is parked: a sentence, and the record with the whole diagnosis.
@@ -243,13 +333,14 @@ fn write_standing(tx: &mut Tx<'_>, owner: &TaskScope, id: &FeatureId, standing: 
 }
 
 /// The feature to work on: one that was broken first, else the first by priority that is open and whose dependencies
-/// pass. None when nothing can be worked on.
+/// pass. One whose checks may be about to change is left alone. None when nothing can be worked on.
 #[must_use]
 pub fn pick(features: &[Feature]) -> Option<&Feature> {
     let passes = |id: &FeatureId| features.iter().any(|f| f.id() == id && f.standing.passes);
-    let open = |f: &&Feature| !f.standing.passes && !f.standing.parked;
+    let open = |f: &&Feature| !f.standing.passes && !f.standing.parked && f.proposal.is_none();
     let broken = features.iter().filter(open).find(|f| f.standing.broken.is_some());
-    broken.or_else(|| features.iter().filter(open).find(|f| f.definition.depends_on.iter().all(passes)))
+    let ready = features.iter().filter(open).filter(|f| f.definition.depends_on.iter().all(passes));
+    broken.or_else(|| ready.min_by_key(|f| f.definition.priority))
 }
 
 /// The passing features whose last verification is longest ago, at most `most`; ties go by priority.
@@ -266,7 +357,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plan::parse_batch;
+    use crate::planning::parse_batch;
 
     /// Features F01, F02, …; the function says where each stands and what it depends on.
     fn features(standings: &[(Standing, &[&str])]) -> Vec<Feature> {
@@ -279,14 +370,16 @@ mod tests {
                     "depends_on": depends_on,
                     "checks": [
                         {"step": 1, "check": "goto", "path": "/"},
-                        {"step": 1, "check": "expect", "target": {"role": "main"}, "visible": true},
+                        {"step": 1, "check": "expect", "target": {"role": "main", "nth": n}, "visible": true},
                     ],
                 })
             })
             .collect();
         let parsed = parse_batch(&json!({"features": planned}), &[]).unwrap();
         let pairs = parsed.into_iter().zip(standings);
-        pairs.map(|(definition, (standing, _))| Feature { definition, standing: standing.clone() }).collect()
+        pairs
+            .map(|(definition, (standing, _))| Feature { definition, standing: standing.clone(), proposal: None })
+            .collect()
     }
 
     fn passing(at: i64) -> Standing {
@@ -307,6 +400,17 @@ mod tests {
         assert_eq!(picked(&[(parked(), &[]), (open(), &["F01"]), (open(), &[])]).as_deref(), Some("F03"));
         assert_eq!(picked(&[(parked(), &[]), (open(), &["F01"])]), None);
         assert_eq!(picked(&[(passing(1), &[])]), None);
+    }
+
+    #[test]
+    fn the_more_important_comes_first_and_what_may_change_waits() {
+        let open = Standing::default;
+        let mut all = features(&[(open(), &[]), (open(), &[]), (open(), &["F01"])]);
+        all[1].definition.priority = 1;
+        all[2].definition.priority = 1;
+        assert_eq!(pick(&all).map(|f| f.id().as_str()), Some("F02"));
+        all[1].proposal = Some("P1".to_owned());
+        assert_eq!(pick(&all).map(|f| f.id().as_str()), Some("F01"));
     }
 
     #[test]

@@ -56,11 +56,13 @@ pub(crate) async fn final_check(
     let outcomes = regression::check(&s, &begun.features, Occasion::FinalCheck).await?;
     s.close().await;
     let broken = outcomes.iter().any(|(_, failure)| failure.is_some());
-    if broken {
-        return Ok(HarnessUpdate { phase: Phase::Coding, session: false });
+    // People may have added features meanwhile.
+    let open = s.rows().await?.features.iter().any(|f| !f.standing.passes);
+    if broken || open {
+        return Ok(HarnessUpdate { phase: Phase::Coding, session: false, grew: false });
     }
     finish(&s).await?;
-    Ok(HarnessUpdate { phase: Phase::Done, session: false })
+    Ok(HarnessUpdate { phase: Phase::Done, session: false, grew: false })
 }
 
 async fn finish(s: &Sitting<'_>) -> Result<(), NodeError> {

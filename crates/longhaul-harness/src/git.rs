@@ -301,6 +301,25 @@ impl Git {
         self.head().await?.ok_or_else(|| self.failed("commit", "the commit was not found afterwards"))
     }
 
+    /// Commits these files and nothing else; none when they are as they were.
+    ///
+    /// # Errors
+    /// When git fails: nothing is committed.
+    pub(crate) async fn commit_only(&self, files: &[&str], message: &str) -> Result<Option<Commit>, GitError> {
+        let with = |first: &[&'static str]| first.iter().copied().chain(["--"]).map(str::to_owned).collect::<Vec<_>>();
+        let all = |first: Vec<String>| first.into_iter().chain(files.iter().map(|&f| f.to_owned())).collect::<Vec<_>>();
+        let run = async |args: Vec<String>| self.run(&args.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        if run(all(with(&["status", "--porcelain"]))).await?.trim().is_empty() {
+            return Ok(None);
+        }
+        run(all(with(&["add"]))).await?;
+        let mut commit = vec!["commit", "--quiet", "--no-verify", "--only", "--cleanup=whitespace", "-m"];
+        commit.push(message);
+        let commit = commit.into_iter().chain(["--"]).map(str::to_owned).collect();
+        run(all(commit)).await?;
+        self.head().await
+    }
+
     /// The tip, when this step made it.
     async fn made_by(&self, step: &str) -> Result<Option<Commit>, GitError> {
         let Some(head) = self.head().await? else { return Ok(None) };

@@ -18,10 +18,14 @@ use crate::{
     claim::{Accepted, Claims},
     deeds,
     permission::{self, Permit},
+    planning::Size,
     project::Brief,
     projections::Undone,
     sitting::{Sitting, lock},
-    tool_set::{CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES, READ_REF},
+    tool_set::{
+        CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES, PROPOSE_CHECK_CHANGE,
+        READ_REF,
+    },
     work_tree::TreeId,
 };
 
@@ -61,7 +65,16 @@ impl ToolRecord {
 #[async_trait]
 impl ToolHost for Host<'_> {
     async fn call(&self, ctx: &NodeContext, call: &ToolCall) -> Result<ToolTurn, NodeError> {
-        let own = [CLAIM_DONE, DESCRIBE_PROJECT, HAND_OVER, MEMORY_ADD, MEMORY_SEARCH, PLAN_FEATURES, READ_REF];
+        let own = [
+            CLAIM_DONE,
+            DESCRIBE_PROJECT,
+            HAND_OVER,
+            MEMORY_ADD,
+            MEMORY_SEARCH,
+            PLAN_FEATURES,
+            PROPOSE_CHECK_CHANGE,
+            READ_REF,
+        ];
         if !own.contains(&call.name.as_str()) {
             return self.judged_tool(ctx, call).await;
         }
@@ -69,7 +82,11 @@ impl ToolHost for Host<'_> {
             Ok(arguments @ Value::Object(_)) => arguments,
             Ok(_) => return Ok(told(format!("error: the arguments of {} must be a JSON object", call.name))),
             Err(e) => {
-                return Ok(told(format!("error: the arguments of {} are not JSON ({e}); write them again", call.name)));
+                let smaller = if call.name == PLAN_FEATURES { ", fewer features a call" } else { "" };
+                return Ok(told(format!(
+                    "error: the arguments of {} are not JSON ({e}); write them again{smaller}",
+                    call.name
+                )));
             }
         };
         match call.name.as_str() {
@@ -79,6 +96,7 @@ impl ToolHost for Host<'_> {
             MEMORY_ADD => self.memory_add(&arguments).await,
             DESCRIBE_PROJECT => self.describe_project(&arguments).await,
             READ_REF => self.read_ref(&arguments).await,
+            PROPOSE_CHECK_CHANGE => self.propose_check_change(&arguments).await,
             _ => self.plan_features(&arguments).await,
         }
     }
@@ -148,7 +166,8 @@ impl Host<'_> {
         let tree = if needs_app { Some(s.snapshot().await?) } else { None };
         let started = tokio::time::Instant::now();
         let mut not_running = None;
-        if let Some(tree) = &tree {
+        let has_app = s.project().profile.has_app();
+        if let Some(tree) = tree.as_ref().filter(|_| has_app) {
             not_running = s.trial.ensure(tree).await.failure;
         }
         let before = tree.or_else(|| s.tree());
@@ -246,7 +265,12 @@ impl Host<'_> {
         }
         let Some(summary) = text_argument(arguments, "summary") else { return Ok(missing("summary")) };
         let optional = |name| text_argument(arguments, name);
-        let brief = Brief { summary, build: optional("build"), lint: optional("lint"), test: optional("test") };
+        let size = optional("size");
+        if size.as_deref().is_some_and(|name| Size::parse(name).is_none()) {
+            return Ok(told("error: `size` must be small, medium or large; call the tool again"));
+        }
+        let size = size.as_deref().and_then(Size::parse);
+        let brief = Brief { summary, build: optional("build"), lint: optional("lint"), test: optional("test"), size };
         let mut described = s.project();
         described.brief = brief.clone();
         s.record_with(

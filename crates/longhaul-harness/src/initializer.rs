@@ -11,19 +11,24 @@ use crate::{
     closing::{Closing, SessionResult, close},
     coding::{limits, opening, specs},
     environment::Harness,
+    features::Feature,
     history::Purpose,
     host::Host,
     means::means,
+    planning::{Wanted, batch_hint, digest, survey},
     project::Project,
-    prompts,
+    prompts::{self, PlanSoFar},
     sitting::Sitting,
     state::{HarnessState, HarnessUpdate, Phase},
     work_tree::TreeId,
 };
 
-/// Sittings of the initializer before it is given up.
+/// Sittings of the initializer that add nothing before it is given up.
 const SITTINGS_MAX: u32 = 3;
 const WHY_CHARS_MAX: usize = 2_000;
+/// The plan so far takes at most this part of the window.
+const PLAN_PART: u64 = 8;
+const CHARS_PER_TOKEN: u64 = 3;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Begun {
@@ -53,13 +58,13 @@ pub(crate) async fn initialize(
         })
         .await?;
     s.left(begun.tree);
-    let planned: Vec<_> = s.rows().await?.features.iter().map(|f| f.id().clone()).collect();
-    let opening = opening(&s, prompts::initializer(&s.project(), &planned), specs(&s)).await;
+    let planned = s.rows().await?.features;
+    let opening = opening(&s, prompt(&s, &planned).await?, specs(&s)).await;
     let host = Host { sitting: &s, claims: Claims::of(None) };
     let conversed = converse_with(ctx, &means(&s, &host), opening, limits(harness)).await?;
     let Some(accepted) = host.accepted() else {
         s.close().await;
-        return unplanned(&s, &conversed.ending, state.sittings + 1).await;
+        return unplanned(&s, &conversed.ending, state.sittings + 1, planned.len()).await;
     };
     let closing = Closing {
         purpose: Purpose::Initialize,
@@ -75,20 +80,45 @@ pub(crate) async fn initialize(
     s.record("initialized", async { Ok(()) }, move |()| vec![EventDraft::business("project.initialized", data)])
         .await?;
     s.close().await;
-    Ok(HarnessUpdate { phase: Phase::Coding, session: false })
+    Ok(HarnessUpdate { phase: Phase::Coding, session: false, grew: false })
 }
 
-/// The initializer stopped without a plan. What it planned so far is kept, and another sitting goes on; a few of them are
-/// enough to know that more will not help.
-async fn unplanned(s: &Sitting<'_>, ending: &Ending, sittings: u32) -> Result<HarnessUpdate, NodeError> {
+/// The first prompt, with the plan so far in what part of the window it may take.
+async fn prompt(s: &Sitting<'_>, planned: &[Feature]) -> Result<String, NodeError> {
+    let project = s.project();
+    let survey = match &project.adopted {
+        Some(commit) => Some(survey(&s.git, commit).await.map_err(NodeError::gave_up)?),
+        None => None,
+    };
+    let window = s.harness.model.info().window_tokens;
+    let chars = usize::try_from(window / PLAN_PART * CHARS_PER_TOKEN).unwrap_or(usize::MAX);
+    let settings = &s.harness.settings;
+    let batch = batch_hint(window, settings.answer_tokens_max);
+    let wanted = Wanted::of(settings.planning.features_min, project.brief.size);
+    let so_far =
+        PlanSoFar { features: planned, shown: digest(planned, chars), lacking: wanted.lacking(planned), batch };
+    Ok(prompts::initializer(&project, &so_far, survey.as_ref()))
+}
+
+/// The initializer stopped without a plan. What it planned so far is kept, and another sitting goes on, as a large plan
+/// fills many windows; a few that added nothing are enough to know that more will not help.
+async fn unplanned(
+    s: &Sitting<'_>,
+    ending: &Ending,
+    sittings: u32,
+    planned_before: usize,
+) -> Result<HarnessUpdate, NodeError> {
     let why = match ending {
         Ending::Done => "it ended without a claim".to_owned(),
         Ending::HandOver { note, why } | Ending::OutOfBudget { note, why } => format!("{why}; its last words: {note}"),
     };
     let out_of_budget = matches!(ending, Ending::OutOfBudget { .. });
     let why: String = why.chars().take(WHY_CHARS_MAX).collect();
-    let data = json!({"session": 0, "outcome": "handed_over", "summary": why});
+    let planned = s.rows().await?.features.len();
+    let data = json!({"session": 0, "outcome": "handed_over", "summary": why, "planned": planned});
     s.record("unplanned", async { Ok(()) }, move |()| vec![EventDraft::business("session.ended", data)]).await?;
-    let phase = if sittings >= SITTINGS_MAX && !out_of_budget { Phase::Stuck } else { Phase::Planning };
-    Ok(HarnessUpdate { phase, session: false })
+    let grew = planned > planned_before;
+    let gives_up = sittings >= SITTINGS_MAX && !grew && !out_of_budget;
+    let phase = if gives_up { Phase::Stuck } else { Phase::Planning };
+    Ok(HarnessUpdate { phase, session: false, grew })
 }

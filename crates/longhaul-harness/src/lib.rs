@@ -21,6 +21,7 @@
 //! ```
 
 mod application;
+mod bisect;
 pub mod checks;
 mod claim;
 mod closing;
@@ -41,10 +42,12 @@ mod means;
 mod on_demand;
 mod parking;
 mod permission;
-mod plan;
+pub mod planning;
+mod profile;
 pub mod project;
 mod projections;
 mod prompts;
+pub mod proposals;
 mod refs;
 mod regression;
 mod schema;
@@ -58,13 +61,15 @@ pub mod verification;
 pub mod verifier;
 mod work_tree;
 
+pub use bisect::{BisectSettings, Culprit};
 pub use environment::{Harness, HarnessSettings, SandboxFactory, SandboxPlace};
 pub use error::HarnessError;
 pub use external::{AgentSettings, ExternalAgent, PermissionRules};
 pub use git::{Commit, Git, GitError};
 pub use graph::graph;
 pub use on_demand::{JOBS_MAX, OnDemand, VerifyError, verify_on_demand};
-pub use plan::{BATCH_MAX, FEATURES_MAX, PlanError, parse_batch};
+pub use planning::{BATCH_MAX, FEATURES_MAX, PlanError, parse_batch};
+pub use profile::{Profile, ProfileError};
 pub use projections::{ProjectionError, Projections, Undone};
 pub use schema::MIGRATIONS;
 pub use state::{HarnessState, HarnessUpdate, Phase};

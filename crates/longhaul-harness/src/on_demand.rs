@@ -12,6 +12,7 @@ use longhaul_store::StoreError;
 
 use crate::{
     application::Launch,
+    bisect,
     environment::Harness,
     error::HarnessError,
     features::{self, Feature},
@@ -100,7 +101,10 @@ pub async fn verify_on_demand(
     let mut verdicts = Vec::new();
     let mut decided = pin!(flows.carry_out(&chosen));
     while let Some(decision) = decided.next().await {
-        let (feature, verdict) = decision?;
+        let (feature, mut verdict) = decision?;
+        if head.is_some() {
+            Box::pin(bisect::blame(harness, project, feature, &mut verdict)).await;
+        }
         keep(harness, project, feature, &verdict, head.as_deref()).await?;
         on_verdict(feature, &verdict);
         verdicts.push(verdict);

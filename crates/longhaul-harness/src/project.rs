@@ -10,6 +10,8 @@ use longhaul_store::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::{planning::Size, profile::Profile};
+
 /// The kind of the harness's tasks.
 const KIND: &str = "harness";
 const TITLE_CHARS_MAX: usize = 120;
@@ -26,6 +28,9 @@ pub struct Brief {
     pub lint: Option<String>,
     /// Command that runs the project's own tests, if there is one.
     pub test: Option<String>,
+    /// How large the thing is, in the initializer's judgement; the plan is held to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<Size>,
 }
 
 /// A project as stored.
@@ -43,6 +48,10 @@ pub struct Project {
     pub model: String,
     /// Where the model's service is, when the user named a place.
     pub base_url: Option<String>,
+    /// What kind of work it is.
+    pub profile: Profile,
+    /// The commit at which somebody's repository was taken over; none for a project begun here.
+    pub adopted: Option<String>,
     /// What the initializer said of it.
     pub brief: Brief,
 }
@@ -58,6 +67,10 @@ pub struct NewProject {
     pub model: String,
     /// Where the model's service is, when the user named a place.
     pub base_url: Option<String>,
+    /// What kind of work it is.
+    pub profile: Profile,
+    /// The commit at which somebody's repository is taken over.
+    pub adopted: Option<String>,
 }
 
 /// The harness's part of a task row.
@@ -66,6 +79,10 @@ struct Details {
     schema: u32,
     request: String,
     base_url: Option<String>,
+    #[serde(default, skip_serializing_if = "Profile::is_default")]
+    profile: Profile,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    adopted: Option<String>,
     brief: Brief,
 }
 
@@ -80,13 +97,16 @@ impl Project {
             request: details.request,
             base_url: details.base_url,
             model: task.model.unwrap_or_default(),
+            profile: details.profile,
+            adopted: details.adopted,
             brief: details.brief,
         })
     }
 
     fn details(&self) -> serde_json::Value {
         let (request, base_url) = (self.request.clone(), self.base_url.clone());
-        let details = Details { schema: 1, request, base_url, brief: self.brief.clone() };
+        let (profile, adopted) = (self.profile, self.adopted.clone());
+        let details = Details { schema: 1, request, base_url, profile, adopted, brief: self.brief.clone() };
         serde_json::to_value(details).expect("texts make JSON")
     }
 
@@ -107,7 +127,14 @@ impl Project {
 pub fn create(tx: &mut Tx<'_>, scope: &Scope, new: NewProject) -> Result<Project, StoreError> {
     let body = tx.ambient().ids.body();
     let title = new.request.chars().take(TITLE_CHARS_MAX).collect();
-    let details = Details { schema: 1, request: new.request, base_url: new.base_url, brief: Brief::default() };
+    let details = Details {
+        schema: 1,
+        request: new.request,
+        base_url: new.base_url,
+        profile: new.profile,
+        adopted: new.adopted,
+        brief: Brief::default(),
+    };
     let task = NewTask {
         thread: format!("harness/{body}").parse().expect("a generated id is a valid part of a thread id"),
         kind: KIND.to_owned(),

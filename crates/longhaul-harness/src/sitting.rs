@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use longhaul_core::{EventDraft, TaskScope};
+use longhaul_core::{EventDraft, FeatureId, TaskScope};
 use longhaul_durable::{Effect, NodeContext, NodeError, StepError};
 use longhaul_store::StoreError;
 use longhaul_tools::{
@@ -72,7 +72,17 @@ pub(crate) struct Sitting<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct Rows {
     pub(crate) features: Vec<Feature>,
+    /// What people took out of the plan; a session that began before may still work with it.
+    pub(crate) retired: Vec<Feature>,
     pub(crate) sessions: Vec<SessionEntry>,
+}
+
+impl Rows {
+    /// The feature with this id, also when it was taken out of the plan meanwhile: a session that goes on after a kill
+    /// must find what it recorded.
+    pub(crate) fn find(&self, id: &FeatureId) -> Option<&Feature> {
+        self.features.iter().chain(&self.retired).find(|feature| feature.id() == id)
+    }
 }
 
 impl<'a> Sitting<'a> {
@@ -308,7 +318,11 @@ async fn rows(harness: &Harness, owner: &TaskScope) -> Result<Rows, NodeError> {
     let read = harness
         .store
         .read::<_, StoreError>(move |read| {
-            Ok(Rows { features: features::all(read, &owner)?, sessions: history::all(read, &owner)? })
+            Ok(Rows {
+                features: features::all(read, &owner)?,
+                retired: features::retired(read, &owner)?,
+                sessions: history::all(read, &owner)?,
+            })
         })
         .await;
     Ok(read?)

@@ -26,7 +26,7 @@ pub enum Phase {
 pub struct HarnessState {
     /// Where in the story the execution is.
     pub phase: Phase,
-    /// Work sessions so far: the initializer's attempts and the coding sessions.
+    /// Work sessions so far: the initializer's attempts since the plan last grew, and the coding sessions.
     pub sittings: u32,
     /// Coding sessions so far; the number of the newest.
     pub sessions: u32,
@@ -39,6 +39,14 @@ pub struct HarnessUpdate {
     pub phase: Phase,
     /// Whether a coding session took place.
     pub session: bool,
+    /// Whether the plan grew: the count of sittings begins anew, as a large plan takes many.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub grew: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl GraphState for HarnessState {
@@ -46,7 +54,7 @@ impl GraphState for HarnessState {
 
     fn apply(&mut self, update: HarnessUpdate) {
         self.phase = update.phase;
-        self.sittings += 1;
+        self.sittings = if update.grew { 0 } else { self.sittings + 1 };
         self.sessions += u32::from(update.session);
     }
 }

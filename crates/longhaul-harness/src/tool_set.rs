@@ -13,6 +13,7 @@ pub(crate) const HAND_OVER: &str = "hand_over";
 pub(crate) const MEMORY_SEARCH: &str = "memory_search";
 pub(crate) const MEMORY_ADD: &str = "memory_add";
 pub(crate) const READ_REF: &str = "read_ref";
+pub(crate) const PROPOSE_CHECK_CHANGE: &str = "propose_check_change";
 
 /// The harness's own tools.
 #[must_use]
@@ -56,6 +57,7 @@ pub(crate) fn own_specs() -> Vec<ToolSpec> {
                 "build": {"type": "string", "description": "shell command that builds it, if it needs building"},
                 "lint": {"type": "string", "description": "shell command that checks the code"},
                 "test": {"type": "string", "description": "shell command that runs the project's own tests"},
+                "size": {"type": "string", "enum": ["small", "medium", "large"], "description": "how large the thing is that was asked for; the plan is held to it"},
             }),
             &["summary"],
         ),
@@ -65,6 +67,18 @@ pub(crate) fn own_specs() -> Vec<ToolSpec> {
              is named with its place and nothing of the call is kept.",
             &json!({"features": {"type": "array", "items": {"type": "object"}, "description": "features as described in the prompt"}}),
             &["features"],
+        ),
+        spec(
+            PROPOSE_CHECK_CHANGE,
+            "Proposes other verification sentences and checks for a feature whose checks are wrong: they contradict the \
+             request, or no correct application could fulfil them. Somebody else decides; until then the old ones hold.",
+            &json!({
+                "feature": {"type": "string", "description": "its id"},
+                "reason": {"type": "string", "description": "what is wrong with the checks, and why these are right"},
+                "steps": {"type": "array", "items": {"type": "string"}, "description": "all sentences, as they should be"},
+                "checks": {"type": "array", "items": {"type": "object"}, "description": "all checks, as they should be"},
+            }),
+            &["feature", "reason", "steps", "checks"],
         ),
         spec(
             CLAIM_DONE,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     application::{FlowApp, NoFlow},
+    bisect::Culprit,
     environment::Harness,
     features::Feature,
     project::Project,
@@ -81,6 +82,9 @@ pub struct RecordedVerdict {
     refusal: Option<Refusal>,
     evidence: Vec<Evidence>,
     elapsed_ms: u64,
+    /// Which commit broke the feature, where that was looked for and found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    broken_by: Option<Culprit>,
     #[serde(skip)]
     staged: Vec<StagedRecord>,
 }
@@ -116,6 +120,29 @@ impl RecordedVerdict {
         self.refusal.as_ref().map_or_else(String::new, |r| {
             if r.step == 0 { r.reason.clone() } else { format!("step {} \"{}\": {}", r.step, r.sentence, r.reason) }
         })
+    }
+
+    /// The digest of the checks that were carried out.
+    #[must_use]
+    pub fn checks_hash(&self) -> &Digest {
+        &self.checks_hash
+    }
+
+    /// Which commit broke the feature, where that was looked for and found.
+    #[must_use]
+    pub fn broken_by(&self) -> Option<&Culprit> {
+        self.broken_by.as_ref()
+    }
+
+    /// Notes which commit broke the feature. It changes nothing of what was decided.
+    pub(crate) fn blame(&mut self, culprit: Option<Culprit>) {
+        self.broken_by = culprit;
+    }
+
+    /// What was not fulfilled, and since which commit.
+    pub(crate) fn reason_and_culprit(&self) -> String {
+        let culprit = self.broken_by.as_ref().map_or_else(String::new, |culprit| format!(" ({})", culprit.told()));
+        format!("{}{culprit}", self.reason())
     }
 
     /// The tree that was verified.
@@ -225,6 +252,27 @@ pub fn all(read: &ReadTx<'_>, owner: &TaskScope) -> Result<Vec<StoredVerdict>, S
     )
 }
 
+/// The commit with which the feature last passed, by these very checks.
+///
+/// # Errors
+/// When the store cannot be read.
+pub(crate) fn last_pass(
+    read: &ReadTx<'_>,
+    owner: &TaskScope,
+    feature: &FeatureId,
+    checks_hash: &Digest,
+) -> Result<Option<String>, StoreError> {
+    let commits: Vec<Option<String>> = read.query(
+        "select commit_id from verdicts
+         where tenant_id = ?1 and task_id = ?2 and feature_id = ?3 and checks_hash = ?4 and passed = ?5
+             and commit_id is not null
+         order by at desc, verdict_id desc limit 1",
+        &values![&owner.scope.tenant, &owner.task, feature, checks_hash, true],
+        |row| row.get(0),
+    )?;
+    Ok(commits.into_iter().next().flatten())
+}
+
 /// What a verification works on.
 pub(crate) struct Subject<'a> {
     pub(crate) project: &'a Project,
@@ -256,27 +304,53 @@ pub(crate) async fn verify(
     subject: Subject<'_>,
 ) -> Result<RecordedVerdict, StepError> {
     let started = tokio::time::Instant::now();
+    let seen = match see(harness, launch, &subject).await? {
+        Ok(seen) => seen,
+        Err(no_start) => return Ok(verdict_of(&harness.ambient, &subject, Some(no_start), started.elapsed())),
+    };
+    let refusal = refusal_of(&seen);
+    let mut verdict = verdict_of(&harness.ambient, &subject, refusal, started.elapsed());
+    keep_evidence(harness, &subject, seen, &mut verdict).await.map_err(StepError::from)?;
+    Ok(verdict)
+}
+
+/// Looks whether a feature passes, and keeps nothing of it; gives what was not fulfilled.
+pub(crate) async fn look(
+    harness: &Harness,
+    launch: &crate::application::Launch,
+    subject: &Subject<'_>,
+) -> Result<Option<Refusal>, StepError> {
+    Ok(match see(harness, launch, subject).await? {
+        Ok(seen) => refusal_of(&seen),
+        Err(no_start) => Some(no_start),
+    })
+}
+
+/// Starts the application and carries the flow out; the refusal is that of an application that does not start.
+async fn see(
+    harness: &Harness,
+    launch: &crate::application::Launch,
+    subject: &Subject<'_>,
+) -> Result<Result<Verdict, Refusal>, StepError> {
     let scratch = harness.task_dir(&subject.project.owner.task).join("flows");
     std::fs::create_dir_all(&scratch).map_err(StepError::from)?;
     let mut app = match FlowApp::start(launch.clone(), &scratch).await {
         Ok(app) => app,
         Err(NoFlow::Here(error)) => return Err(error),
-        Err(NoFlow::App(why)) => {
-            return Ok(verdict_of(&harness.ambient, &subject, Some(no_start(&why)), started.elapsed()));
-        }
+        Err(NoFlow::App(why)) => return Ok(Err(no_start(&why))),
     };
-    let seen = drive(harness, &subject, &mut app).await;
+    let seen = drive(harness, subject, &mut app).await;
     app.stop().await;
-    let seen = seen.map_err(StepError::from)?;
-    let refusal = seen.failure().map(|failure| Refusal {
+    seen.map(Ok).map_err(StepError::from)
+}
+
+fn refusal_of(seen: &Verdict) -> Option<Refusal> {
+    seen.failure().map(|failure| Refusal {
         step: failure.step_index,
         sentence: failure.sentence.clone(),
         check: failure.check_json.clone(),
         reason: shortened(&failure.reason),
-    });
-    let mut verdict = verdict_of(&harness.ambient, &subject, refusal, started.elapsed());
-    keep_evidence(harness, &subject, seen, &mut verdict).await.map_err(StepError::from)?;
-    Ok(verdict)
+    })
 }
 
 /// A reason that fits into events and prompts: its beginning and its end.
@@ -326,6 +400,7 @@ fn verdict_of(
         tree: subject.tree.to_owned(),
         refusal,
         evidence: Vec::new(),
+        broken_by: None,
         elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
         staged: Vec::new(),
     }

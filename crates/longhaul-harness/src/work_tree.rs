@@ -11,7 +11,10 @@ use std::{
 
 use tokio::sync::Mutex;
 
-use crate::git::{Git, GitError};
+use crate::{
+    git::{Git, GitError},
+    projections::GUARDED,
+};
 
 /// Id of a snapshot: a git tree.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -82,6 +85,20 @@ impl WorkTree {
         }
         *current = Some(tree.clone());
         Ok(found != *tree)
+    }
+
+    /// Whether two snapshots hold the same work: the guarded files aside, which people's changes of the plan move too.
+    ///
+    /// # Errors
+    /// When a snapshot is gone or git fails.
+    pub(crate) async fn same_work(&self, one: &str, other: &TreeId) -> Result<bool, GitError> {
+        if one == other.as_str() {
+            return Ok(true);
+        }
+        let guarded = GUARDED.map(|name| format!(":(exclude,top){name}"));
+        let mut args = vec!["diff-tree", "-r", "--name-only", one, other.as_str(), "--", "."];
+        args.extend(guarded.iter().map(String::as_str));
+        Ok(self.git.run(&args).await?.trim().is_empty())
     }
 
     /// What differs between two snapshots: status, path and, for a move, the new path, each ended by a zero character.

@@ -11,6 +11,10 @@ use crate::{Longhaul, LonghaulError, settings::ModelSpec};
 
 /// The scripted model's side of `longhaul demo`.
 pub const DEMO_CASSETTE: &str = include_str!("../../../demo/chat.cassette.toml");
+/// The same for `longhaul demo --profile research`.
+pub const DEMO_OF_RESEARCH: &str = include_str!("../../../demo/research.cassette.toml");
+/// The same for `longhaul demo --profile documents`.
+pub const DEMO_OF_DOCUMENTS: &str = include_str!("../../../demo/documents.cassette.toml");
 
 /// Longest wait for the service's first sign of life; a slow one is asked for its work all the same.
 const FIRST_SIGN: Duration = Duration::from_secs(10);

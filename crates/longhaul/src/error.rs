@@ -3,7 +3,12 @@
 use std::{path::PathBuf, sync::Arc};
 
 use longhaul_durable::{DurableError, GraphError, NodeError};
-use longhaul_harness::{GitError, HarnessError, VerifyError, standalone::ListError};
+use longhaul_harness::{
+    GitError, HarnessError, VerifyError,
+    planning::{AdoptError, ChangeError, PublishError},
+    proposals::DecideError,
+    standalone::ListError,
+};
 use longhaul_memory::EmbedError;
 use longhaul_milvus::MilvusError;
 use longhaul_model::{CassetteError, CassetteServerError, ModelError};
@@ -203,6 +208,18 @@ pub enum LonghaulError {
     /// A folder's own feature list cannot be verified.
     #[error(transparent)]
     List(#[from] ListError),
+    /// A repository cannot be taken over as it stands.
+    #[error(transparent)]
+    Adopt(AdoptError),
+    /// The plan was not changed.
+    #[error(transparent)]
+    Change(ChangeError),
+    /// A proposal was not decided.
+    #[error(transparent)]
+    Decide(DecideError),
+    /// The plan is changed, and its files could not be written.
+    #[error("the plan is changed, but its files are not; mend that, and the next `longhaul run` writes them")]
+    Publish(#[source] PublishError),
     /// A record cannot be read.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
@@ -219,6 +236,33 @@ pub enum LonghaulError {
         "cannot find this program's own file, which the sandbox needs; install longhaul as a file that can be read"
     )]
     NoProgram(#[source] std::io::Error),
+}
+
+impl From<AdoptError> for LonghaulError {
+    fn from(error: AdoptError) -> Self {
+        match error {
+            AdoptError::Git(git) => Self::Git(git),
+            other => Self::Adopt(other),
+        }
+    }
+}
+
+impl From<ChangeError> for LonghaulError {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Store(store) => Self::from(store),
+            other => Self::Change(other),
+        }
+    }
+}
+
+impl From<DecideError> for LonghaulError {
+    fn from(error: DecideError) -> Self {
+        match error {
+            DecideError::Store(store) => Self::from(store),
+            other => Self::Decide(other),
+        }
+    }
 }
 
 impl From<LeaseError> for LonghaulError {
@@ -281,6 +325,9 @@ impl LonghaulError {
             | Self::ReportNotWritten { .. }
             | Self::List(_)
             | Self::VectorServer(_)
+            | Self::Adopt(_)
+            | Self::Change(_)
+            | Self::Decide(_)
             | Self::NoKey { .. } => ErrorKind::Usage,
             Self::Busy(_) => ErrorKind::Retry,
             Self::Embedding(_) | Self::Browser(_) | Self::Sandbox(_) | Self::NoProgram(_) => ErrorKind::Environment,
@@ -299,6 +346,7 @@ impl LonghaulError {
             | Self::CassetteServer(_)
             | Self::Projection(_)
             | Self::Verify(_)
+            | Self::Publish(_)
             | Self::Workspace(_) => ErrorKind::Failed,
         }
     }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use longhaul_core::{Ambient, Event, Scope, TraceId};
 use longhaul_durable::{Progress, Runtime};
-use longhaul_harness::{Harness, HarnessSettings, SandboxPlace, spending::Spending};
+use longhaul_harness::{BisectSettings, Harness, HarnessSettings, SandboxPlace, spending::Spending};
 use longhaul_memory::{Embedder, Memory, remote::RemoteVectors};
 use longhaul_model::{ChatModel, Retry};
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
@@ -202,11 +202,16 @@ impl Longhaul {
             feature_attempts_max: given.feature_attempts_max,
             claims_max: given.claims_max,
             regression_sample: given.regression_sample,
+            bisect: BisectSettings {
+                verifications_max: given.bisect_verifications,
+                time_max: Duration::from_secs(given.bisect_seconds_max),
+            },
             recall_count: self.settings.memory.recall_count,
             boot_timeout: Duration::from_secs(given.boot_seconds_max),
             stuck_repeats_max: given.stuck_repeats_max,
             stuck_turns_max: given.stuck_turns_max,
             budget: self.settings.budget.clone(),
+            planning: given.planning,
             shell: ShellLimits {
                 seconds_max: self.settings.sandbox.command_seconds_max,
                 output_bytes_max: self.settings.sandbox.output_bytes_max,

@@ -7,7 +7,7 @@
 //! let settings = Settings::load(&Sources::of_this_process(None))?;
 //! let longhaul = Longhaul::open(settings, Program::this_one()?).await?;
 //! let dir = std::path::Path::new("notes");
-//! let request = InitRequest { request: "A page that keeps notes".into(), dir: dir.into() };
+//! let request = InitRequest::new("A page that keeps notes", dir);
 //! longhaul.init(request, Default::default()).await?;
 //! let report = longhaul.run(dir, RunLimits::default(), Default::default()).await?;
 //! println!("{} of {} features pass", report.passing, report.total);
@@ -23,6 +23,7 @@ mod machine;
 mod mcp;
 mod memories;
 mod parked;
+mod planning;
 mod queries;
 mod report;
 mod runs;
@@ -32,7 +33,7 @@ mod until;
 mod vectors;
 mod verify;
 
-pub use connect::DEMO_CASSETTE;
+pub use connect::{DEMO_CASSETTE, DEMO_OF_DOCUMENTS, DEMO_OF_RESEARCH};
 pub use error::LonghaulError;
 pub use home::{Longhaul, Program};
 pub use longhaul_core::{
@@ -45,17 +46,21 @@ pub use longhaul_durable::{
     StatusError, WaitInfo, replay,
 };
 pub use longhaul_harness::{
-    JOBS_MAX, Phase,
+    JOBS_MAX, Phase, Profile, ProfileError,
     features::{Feature, Standing as FeatureStanding},
     history::{Purpose, SessionEntry, SessionOutcome},
+    planning::{Change, Changed, Recorded},
     project::Project,
+    proposals::{Proof, Proposal, ProposalState},
     spending::{Money, MoneyError, Spent},
     verification::{Refusal, StoredVerdict},
 };
 pub use longhaul_knowledge as knowledge;
 pub use longhaul_memory as memory;
 pub use longhaul_model as model;
-pub use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, Problem};
+pub use longhaul_model::{
+    Cassette, CassetteRecorder, CassetteServer, CassetteServerSettings, Problem, RecorderError, RecorderSettings,
+};
 pub use longhaul_operate as operate;
 pub use longhaul_operate::{
     Answered, Asked, Belonging, CASE_LIMIT, Cancelled, CaseResult, ChainLink, Decision, ErasureReceipt, ErrorKind,
@@ -75,6 +80,7 @@ pub use memories::{
     Packing, Question, Remembering, memory_error_kind, memory_over, questions, receipt_lines, review_error_kind,
     session_error_kind,
 };
+pub use planning::Shown as PlanShown;
 pub use queries::{Details, FeatureView, ParkedView, Status};
 pub use report::ReportWritten;
 pub use runs::{Ending, InitRequest, RunLimits, RunReport};

@@ -41,6 +41,8 @@ pub struct Status {
     pub parked_because: Vec<ParkedView>,
     /// Ids of features that used to pass.
     pub broken: Vec<String>,
+    /// Proposals to change a check that wait for a decision.
+    pub proposals: Vec<String>,
     /// What the next session takes up.
     pub next: Option<String>,
     /// Coding sessions so far.
@@ -95,6 +97,12 @@ pub struct FeatureView {
     pub suspected: Option<String>,
     /// The record with the whole diagnosis.
     pub diagnosis: Option<String>,
+    /// From 1 (first) to 5 (last).
+    pub priority: u8,
+    /// Features that must pass first.
+    pub depends_on: Vec<String>,
+    /// The proposal to change its checks that waits for a decision.
+    pub proposal: Option<String>,
 }
 
 /// Everything a report shows of a project.
@@ -150,6 +158,7 @@ impl Longhaul {
             total: rows.features.len(),
             parked: of(|f| f.standing.parked),
             broken: of(|f| f.standing.broken.is_some()),
+            proposals: rows.features.iter().filter_map(|f| f.proposal.clone()).collect(),
             next: next.map(|f| format!("{} {}", f.id(), f.definition.description)),
             sessions: rows.sessions.iter().filter(|entry| entry.number > 0).count(),
             last_summary: rows.sessions.last().map(|entry| entry.summary.clone()),
@@ -210,7 +219,7 @@ impl Longhaul {
 }
 
 pub(crate) fn view(feature: Feature) -> FeatureView {
-    let Feature { definition, standing } = feature;
+    let Feature { definition, standing, proposal } = feature;
     FeatureView {
         id: definition.id.to_string(),
         category: definition.category,
@@ -221,6 +230,9 @@ pub(crate) fn view(feature: Feature) -> FeatureView {
         broken: standing.broken,
         commit: standing.commit,
         attempts: standing.attempts,
+        priority: definition.priority,
+        depends_on: definition.depends_on.iter().map(ToString::to_string).collect(),
+        proposal,
         suspected: standing.suspected,
         diagnosis: standing.diagnosis,
     }

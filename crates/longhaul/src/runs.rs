@@ -7,10 +7,11 @@ use std::{
 
 use longhaul_durable::{Outcome, RunOptions, Status as ExecutionStatus, StopWhen};
 use longhaul_harness::{
-    Harness, HarnessState, Phase,
+    Harness, HarnessState, Phase, Profile,
     features::{self, Feature, pick},
     graph,
     history::{self, SessionEntry, SessionOutcome},
+    planning::examine,
     project::{self, NewProject, Project},
     spending::{self, Money, RunBudget, Spent},
 };
@@ -26,8 +27,20 @@ use crate::{Longhaul, LonghaulError, Until, connect::Connected, folder, settings
 pub struct InitRequest {
     /// What to build, in the user's words.
     pub request: String,
-    /// The folder to build it in: new or empty.
+    /// The folder to build it in: new or empty, or a repository to be taken over.
     pub dir: PathBuf,
+    /// What kind of work it is.
+    pub profile: Profile,
+    /// Whether the folder is somebody's repository, on top of which is planned.
+    pub adopt: bool,
+}
+
+impl InitRequest {
+    /// An application in a new folder.
+    #[must_use]
+    pub fn new(request: impl Into<String>, dir: impl Into<PathBuf>) -> Self {
+        Self { request: request.into(), dir: dir.into(), profile: Profile::Software, adopt: false }
+    }
 }
 
 /// How far a run may go. What the settings limit for the project holds beside it.
@@ -76,6 +89,8 @@ pub struct RunReport {
     pub total: usize,
     /// Features put aside.
     pub parked: usize,
+    /// Features whose checks somebody has to decide about.
+    pub proposals: usize,
     /// Coding sessions so far.
     pub sessions: usize,
     /// Tokens sent so far.
@@ -136,6 +151,8 @@ impl Longhaul {
             if project.request != asked.request.trim() {
                 return Err(LonghaulError::OtherRequest { dir: asked.dir, request: project.request.clone() });
             }
+        } else if asked.adopt {
+            examine(&asked.dir).await?;
         } else {
             folder::check_new(&asked.dir)?;
         }
@@ -175,11 +192,14 @@ impl Longhaul {
     }
 
     async fn register(&self, asked: &InitRequest, spec: &ModelSpec) -> Result<Project, LonghaulError> {
+        let adopted = if asked.adopt { Some(examine(&asked.dir).await?.commit) } else { None };
         let new = NewProject {
-            dir: folder::make_new(&asked.dir)?,
+            dir: if asked.adopt { folder::absolute(&asked.dir)? } else { folder::make_new(&asked.dir)? },
             request: asked.request.trim().to_owned(),
             model: spec.to_string(),
             base_url: self.settings.chosen_address(spec),
+            profile: asked.profile,
+            adopted,
         };
         let (scope, trace) = (self.scope.clone(), self.trace.clone());
         let mut project = self.store.write::<_, StoreError>(move |tx| project::create(tx, &scope, new)).await?;
@@ -359,6 +379,7 @@ fn report(project: &Project, ending: Ending, rows: &Rows, spent: Spent) -> RunRe
         passing: count(|f| f.standing.passes),
         total: rows.features.len(),
         parked: count(|f| f.standing.parked),
+        proposals: count(|f| f.proposal.is_some()),
         sessions: rows.sessions.iter().filter(|entry| entry.number > 0).count(),
         prompt_tokens: rows.sessions.iter().map(|entry| entry.prompt_tokens).sum(),
         answer_tokens: rows.sessions.iter().map(|entry| entry.answer_tokens).sum(),

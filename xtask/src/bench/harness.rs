@@ -23,6 +23,7 @@ pub(super) fn rows(root: &Path, flags: &[&str]) -> anyhow::Result<Vec<Row>> {
     rows.push(resume(&Demo { program: &program, place: &scratch.path().join("killed") })?);
     rows.push(recall(root)?);
     rows.extend(sandbox(root)?);
+    rows.extend(super::verifier::rows(root, &program)?);
     super::show(&rows);
     Ok(rows)
 }

@@ -9,6 +9,7 @@ mod harness;
 mod machine;
 mod memory;
 mod row;
+mod verifier;
 mod workspace;
 
 use std::{

@@ -1,10 +1,16 @@
 //! `longhaul demo`: the main job from end to end with replies from a cassette, so that it needs no model and no key.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::DirBuilder,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
 
+use anyhow::Context;
 use clap::Args;
 use longhaul::{
-    CancellationToken, Cassette, DEMO_CASSETTE, Ending, InitRequest, Longhaul, LonghaulError, RunLimits, RunReport,
+    CancellationToken, Cassette, DEMO_CASSETTE, DEMO_OF_DOCUMENTS, DEMO_OF_RESEARCH, Ending, InitRequest, Longhaul,
+    LonghaulError, Profile, RunLimits, RunReport,
 };
 
 use super::work;
@@ -25,8 +31,11 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Play another story; docs/cassettes.md tells how to write one
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "profile")]
     cassette: Option<PathBuf>,
+    /// Play the story of another kind of work: research (a review that cites its sources) or documents (a financial model)
+    #[arg(long, value_name = "NAME", default_value = "software")]
+    profile: Profile,
 }
 
 /// What is said before and after, always.
@@ -34,7 +43,8 @@ const HONESTY: &str = "replies come from a cassette, everything else is real";
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, command: &Demo) -> anyhow::Result<Exit> {
-    let (spec, request) = story(command.cassette.as_deref())?;
+    let told = told_by_profile(global, command)?;
+    let (spec, request) = story(command.cassette.as_deref().or(told.as_deref()))?;
     let settings = global.settings(command.dir.as_deref(), &[("model.spec", Some(&spec), "--cassette")])?;
     work::runtime()?.block_on(async {
         let longhaul = work::open(settings).await?;
@@ -47,7 +57,7 @@ pub(crate) fn run(global: &Global, command: &Demo) -> anyhow::Result<Exit> {
         let style = global.style();
         progress.say(&format!("{}  {request}", style.paint(Ink::Strong, "longhaul demo")))?;
         progress.say(&style.paint(Ink::Faint, &format!("in {}; {HONESTY}", dir.display())))?;
-        let outcome = build(&longhaul, &mut progress, &cancel, &dir, &request).await;
+        let outcome = build(&longhaul, &mut progress, &cancel, &dir, (&request, command.profile)).await;
         progress.finish();
         let report = outcome?;
         let exit = work::conclude(global, &report)?;
@@ -58,11 +68,30 @@ pub(crate) fn run(global: &Global, command: &Demo) -> anyhow::Result<Exit> {
             }
         }
         if !global.json && report.ending == Ending::Done {
-            print_line(&format!("        {}/init.sh, then open http://127.0.0.1:8000", report.dir.display()))?;
+            if command.profile == Profile::Software {
+                print_line(&format!("        {}/init.sh, then open http://127.0.0.1:8000", report.dir.display()))?;
+            }
             print_line(&style.paint(Ink::Strong, HONESTY))?;
         }
         Ok(exit)
     })
+}
+
+/// The story of another profile as a file in the home, where a project begun with it finds it again.
+fn told_by_profile(global: &Global, command: &Demo) -> anyhow::Result<Option<PathBuf>> {
+    let text = match command.profile {
+        Profile::Software => return Ok(None),
+        Profile::Research => DEMO_OF_RESEARCH,
+        Profile::Documents => DEMO_OF_DOCUMENTS,
+    };
+    let home = global.settings(command.dir.as_deref(), &[])?.home;
+    let file = home.join(format!("demo-{}.cassette.toml", command.profile));
+    // As the store makes it: for nobody else.
+    let mut folder = DirBuilder::new();
+    folder.recursive(true).mode(0o700);
+    folder.create(&home).with_context(|| format!("cannot make {}", home.display()))?;
+    std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(Some(file))
 }
 
 /// The model to use, and the request which the story answers.
@@ -91,9 +120,9 @@ async fn build(
     progress: &mut Progress,
     cancel: &CancellationToken,
     dir: &Path,
-    request: &str,
+    (request, profile): (&str, Profile),
 ) -> anyhow::Result<RunReport> {
-    let asked = InitRequest { request: request.to_owned(), dir: dir.to_owned() };
+    let asked = InitRequest { profile, ..InitRequest::new(request, dir) };
     match work::watch(longhaul, progress, cancel, longhaul.init(asked, cancel.clone())).await {
         Ok(planned) if planned.ending == Ending::Planned => {}
         Ok(stopped) => return Ok(stopped),

@@ -11,6 +11,7 @@ mod erase;
 mod eval;
 mod executions;
 mod explain;
+mod features;
 mod init;
 mod keep;
 mod kept;
@@ -45,7 +46,7 @@ pub(crate) enum Command {
     Init(init::Init),
     Run(run::Run),
     Status(status::StatusArgs),
-    Features(status::Features),
+    Features(features::Features),
     Log(log::Log),
     Verify(verify::Verify),
     Report(report::Report),
@@ -89,7 +90,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Init(command) => init::run(&global, &command),
         Command::Run(command) => run::run(&global, &command),
         Command::Status(command) => status::status(&global, &command),
-        Command::Features(command) => status::features(&global, &command),
+        Command::Features(command) => features::run(&global, &command),
         Command::Log(command) => log::run(&global, &command),
         Command::Verify(command) => verify::run(&global, &command),
         Command::Report(command) => report::run(&global, &command),

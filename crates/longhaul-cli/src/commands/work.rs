@@ -128,6 +128,7 @@ pub(super) fn conclude(global: &Global, report: &RunReport) -> anyhow::Result<Ex
         Ending::Planned => (Exit::Done, format!("longhaul run --dir {dir}")),
         Ending::Limit => (Exit::Unfinished, format!("longhaul run --dir {dir}")),
         Ending::Budget => (Exit::Unfinished, format!("allow more, then longhaul run --dir {dir}")),
+        Ending::Stuck if report.proposals > 0 => (Exit::Unfinished, format!("longhaul features proposals --dir {dir}")),
         Ending::Stuck => (Exit::Unfinished, format!("longhaul status --dir {dir}")),
         Ending::Waiting => (Exit::Unfinished, "longhaul waits".to_owned()),
         Ending::Interrupted => (Exit::Interrupted, format!("longhaul run --dir {dir}")),
@@ -142,6 +143,10 @@ pub(super) fn conclude(global: &Global, report: &RunReport) -> anyhow::Result<Ex
         Ending::Planned => Some(format!("{} planned; nothing is built yet", count(report.total as u64, "feature"))),
         Ending::Limit => Some(format!("{so_far}; the limit of sessions is reached")),
         Ending::Budget => Some(format!("{so_far}; {}", report.limit.as_deref().unwrap_or("the budget is used up"))),
+        Ending::Stuck if report.proposals > 0 => {
+            let waiting = count(report.proposals as u64, "proposal");
+            Some(format!("{so_far}; {waiting} to change a check must be decided first"))
+        }
         Ending::Stuck => {
             Some(format!("{so_far}; {} parked, and nothing else can be done", count(report.parked as u64, "feature")))
         }

@@ -79,6 +79,8 @@ impl View {
     fn told(&mut self, kind: &str, data: &Value) -> Vec<String> {
         match kind {
             "project.initialized" => self.initialized(data),
+            "check.proposed" => self.proposed(data),
+            "check.decided" => self.decided(data),
             "plan.refused" => {
                 self.one(Glyph::Fail, &format!("plan refused at {}: {}", text(data, "place"), text(data, "message")))
             }
@@ -130,6 +132,20 @@ impl View {
         let features = count(number(data, "features"), "feature");
         let sentences = count(number(data, "sentences"), "sentence");
         self.one(Glyph::Pass, &format!("{features} planned, {sentences} to verify{}", self.commit(data)))
+    }
+
+    fn proposed(&self, data: &Value) -> Vec<String> {
+        let (id, feature) = (text(data, "proposal"), text(data, "feature"));
+        let mut lines = self.one(Glyph::Notice, &format!("{id} proposes other checks for {feature}"));
+        lines.push(self.below(text(data, "reason")));
+        lines
+    }
+
+    fn decided(&self, data: &Value) -> Vec<String> {
+        let (id, decision, by) = (text(data, "proposal"), text(data, "decision"), text(data, "by"));
+        let mut lines = self.one(Glyph::Notice, &format!("{id} {decision} by {by}"));
+        lines.push(self.below(text(data, "note")));
+        lines
     }
 
     fn session_started(&mut self, data: &Value) -> Vec<String> {

@@ -3,14 +3,21 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
+mod adopting;
+mod budget;
+mod cassette;
 mod chinese;
 mod faults;
 mod interruption;
 mod isolation;
 mod permission;
+mod planning;
 mod processes;
+mod profiles;
 mod prompts;
+mod proposals;
 mod proxy;
 mod stage;
 mod tampering;
 mod tiny;
+mod verifying;

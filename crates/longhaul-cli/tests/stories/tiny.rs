@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, TINY};
+use crate::stage::{Stage, TINY, swap};
 
 #[test]
 fn one_sentence_becomes_a_verified_application() {
@@ -17,6 +17,7 @@ fn one_sentence_becomes_a_verified_application() {
     the_list_has_the_documented_shape(&stage);
     each_feature_is_one_commit_and_the_tree_is_clean(&stage);
     the_log_tells_recall_refusal_and_tampering(&stage);
+    the_commit_that_broke_a_feature_is_named(&stage);
 }
 
 fn the_list_has_the_documented_shape(stage: &Stage) {
@@ -45,6 +46,25 @@ fn each_feature_is_one_commit_and_the_tree_is_clean(stage: &Stage) {
     let planned = ["chore: a skeleton that boots", "feat: count clicks", "feat: a list of notes", "feat: keep notes"];
     assert_eq!(subjects, planned);
     assert_eq!(stage.git(&["status", "--porcelain"]), "");
+}
+
+/// Somebody commits three times; the second commit breaks a feature. The search takes two verifications at most.
+fn the_commit_that_broke_a_feature_is_named(stage: &Stage) {
+    let commit = |subject: &str| {
+        stage.git(&["add", "--all"]);
+        stage.git(&["-c", "user.name=Ada", "-c", "user.email=ada@localhost", "commit", "--quiet", "-m", subject]);
+    };
+    stage.write("app/README.md", "counts clicks\n");
+    commit("docs: say what it is");
+    swap(&stage.path("app/server.py"), "state[\"total\"] += 1", "state[\"total\"] += 2");
+    commit("feat: count faster");
+    stage.write("app/NOTES.md", "nothing yet\n");
+    commit("docs: notes");
+    let lines = stage.run_to(3, &["verify", "F01", "--dir", "app", "--json"]).lines();
+    assert_eq!(lines[0]["refusal"]["sentence"], "Verify that the total is 1", "{lines:?}");
+    let features = stage.run_to(0, &["features", "--dir", "app", "--json"]).out;
+    assert!(features.contains("broken by commit") && features.contains("feat: count faster"), "{features}");
+    assert_eq!(stage.json("app/feature_list.json")[0]["passes"], false);
 }
 
 fn the_log_tells_recall_refusal_and_tampering(stage: &Stage) {

@@ -4,7 +4,7 @@ use longhaul_core::{Scope, TaskScope};
 use serde_json::json;
 
 use super::*;
-use crate::{features::Standing, plan::parse_batch, project::Brief};
+use crate::{features::Standing, planning::parse_batch, project::Brief};
 
 fn rendered() -> Projections {
     let feature = |id: &str, words: &str| {
@@ -12,7 +12,7 @@ fn rendered() -> Projections {
             "id": id, "category": "functional", "description": words, "steps": ["Open it", "See it"],
             "checks": [
                 {"step": 1, "check": "goto", "path": "/"},
-                {"step": 2, "check": "expect", "target": {"role": "heading"}, "visible": true},
+                {"step": 2, "check": "expect", "target": {"role": "heading", "name": words}, "visible": true},
             ],
         })
     };
@@ -20,7 +20,7 @@ fn rendered() -> Projections {
     let features: Vec<Feature> = parse_batch(&plan, &[])
         .unwrap()
         .into_iter()
-        .map(|definition| Feature { definition, standing: Standing::default() })
+        .map(|definition| Feature { definition, standing: Standing::default(), proposal: None })
         .collect();
     let owner = TaskScope {
         scope: Scope::single_user(),
@@ -35,6 +35,8 @@ fn rendered() -> Projections {
         request: "a page".into(),
         model: "cassette:demo".into(),
         base_url: None,
+        profile: crate::Profile::Software,
+        adopted: None,
         brief: Brief::default(),
     };
     Projections::render(&project, &features, &[])

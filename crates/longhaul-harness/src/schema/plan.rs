@@ -1,6 +1,8 @@
 //! What people and reviewers changed of a locked plan, and what agents propose to change.
 
-pub(super) const TABLES: &str = "create table feature_changes (
+pub(super) const TABLES: &str = "alter table features add column priority integer not null default 3;
+alter table features add column retired_at integer;
+create table feature_changes (
     tenant_id text not null,
     task_id text not null,
     seq integer not null,
@@ -26,6 +28,7 @@ create table check_proposals (
     schema integer not null,
     primary key (tenant_id, task_id, proposal_id)
 );
+create unique index one_pending_proposal on check_proposals (tenant_id, task_id, feature_id) where state = 'pending';
 insert into erase_queries (component, subject, statement)
     select 'harness', s.subject, 'delete from ' || t.name || ' where tenant_id = ?1 and task_id in (
         select task_id from tasks where tenant_id = ?1 and ' || s.subject_column || ' = ?2)'

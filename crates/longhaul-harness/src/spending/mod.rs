@@ -185,3 +185,6 @@ impl Purse for SessionPurse {
         Ok(run.limits.nearly(&known, claim, self.spending.ambient.clock.now()))
     }
 }
+
+#[cfg(test)]
+mod tests;

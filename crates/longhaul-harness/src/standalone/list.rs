@@ -258,6 +258,7 @@ fn feature(
             category: text("category").unwrap_or("feature").to_owned(),
             description: description.to_owned(),
             depends_on: beside.map(|beside| beside.depends_on).unwrap_or_default(),
+            priority: crate::features::PRIORITY_DEFAULT,
             id,
             steps,
             checks,

@@ -13,7 +13,7 @@ use futures::StreamExt as _;
 use longhaul_core::Scope;
 use longhaul_store::StoreError;
 
-pub(crate) use copy::Copies;
+pub(crate) use copy::{Copies, copy_folder};
 pub use list::{ListError, Listed, has_list, read_list};
 
 use crate::{
@@ -76,7 +76,7 @@ fn unusable(path: &Path, source: std::io::Error) -> HarnessError {
 
 fn copied(dir: &Path, base: &Path) -> Result<(), HarnessError> {
     fs::create_dir_all(base).map_err(|source| unusable(base, source))?;
-    copy::copy_folder(dir, base).map_err(|source| unusable(dir, source))
+    copy_folder(dir, base).map_err(|source| unusable(dir, source))
 }
 
 fn subject<'a>(project: &'a Project, feature: &'a Feature, tree: &'a str, wanted: &OnDemand) -> Subject<'a> {
@@ -90,6 +90,8 @@ async fn register(harness: &Harness, scope: &Scope, base: &Path, list: &[Listed]
         request: "a feature list from elsewhere".to_owned(),
         model: "none".to_owned(),
         base_url: None,
+        profile: crate::Profile::Software,
+        adopted: None,
     };
     let (scope, definitions) = (scope.clone(), list.iter().filter(|l| l.has_checks()).map(|l| l.definition.clone()));
     let definitions: Vec<_> = definitions.collect();

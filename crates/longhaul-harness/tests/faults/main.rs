@@ -24,7 +24,7 @@ use crate::{
 
 const APPS: [&str; 3] = ["notes", "board", "ledger"];
 /// Flows at a time: most of a refused flow is waiting.
-const AT_A_TIME: usize = 6;
+const AT_A_TIME: usize = 8;
 
 /// The flow of one feature, as committed.
 fn flow(app: &str, feature: &str) -> Flow {

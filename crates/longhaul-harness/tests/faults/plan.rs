@@ -210,7 +210,7 @@ const SERVERS: &[(&str, &str, &str)] = &[
     ("crash-on-change", "notes", "N01"),
     ("crash-on-change", "ledger", "L01"),
     ("slow-change", "notes", "N03"),
-    ("cached", "notes", "N03"),
+    ("cached", "notes", "N08"),
     ("garbled", "board", "B08"),
     ("garbled", "ledger", "L06"),
     ("wrong-redirect", "ledger", "L04"),

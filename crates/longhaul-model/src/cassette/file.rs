@@ -28,6 +28,8 @@ pub struct Cassette {
     pub(crate) model: String,
     /// Further names under which it is served; `*` is any.
     pub(crate) aliases: Vec<String>,
+    /// Requests longer than this are refused, as a service with such a window does.
+    pub(crate) window_tokens: Option<u64>,
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -208,6 +210,7 @@ impl Cassette {
             request: raw.request,
             model: raw.model.unwrap_or_else(|| "cassette".to_owned()),
             aliases: raw.aliases,
+            window_tokens: raw.window_tokens,
             entries,
         })
     }
@@ -272,6 +275,7 @@ struct FileToml {
     title: String,
     request: Option<String>,
     model: Option<String>,
+    window_tokens: Option<u64>,
     #[serde(default)]
     aliases: Vec<String>,
     #[serde(default)]

@@ -24,11 +24,19 @@ pub(crate) enum Miss {
     Ambiguous(String),
     /// An entry is, but the request lacks what it requires.
     Requirement(String),
+    /// It is longer than the cassette's window.
+    TooLong(String),
 }
 
 impl Cassette {
     /// The entry that answers this conversation.
     pub(crate) fn select(&self, asked: &Conversation) -> Result<&Entry, Miss> {
+        if let Some(window) = self.window_tokens.filter(|window| asked.prompt_tokens() > *window) {
+            return Err(Miss::TooLong(format!(
+                "this model's maximum context length is {window} tokens; the messages have {}",
+                asked.prompt_tokens()
+            )));
+        }
         let fits = |otherwise: bool| {
             let of_kind = self.entries.iter().filter(move |entry| entry.otherwise == otherwise);
             of_kind.filter(move |entry| (otherwise || entry.turn == asked.turn) && selects(entry, asked))

@@ -44,10 +44,11 @@ fn feature(id: &str, description: &str, standing: Standing) -> Feature {
         description: description.to_owned(),
         steps: vec!["Open the page".to_owned(), format!("See {HOSTILE}")],
         depends_on: Vec::new(),
+        priority: 3,
         checks: Vec::new(),
         checks_hash: longhaul_core::Digest::of(id),
     };
-    Feature { definition, standing }
+    Feature { definition, standing, proposal: None }
 }
 
 fn verdict(at: i64, session: u32, feature: &str, occasion: &str, refused: Option<(usize, &str)>) -> StoredVerdict {
@@ -82,6 +83,8 @@ fn details() -> Details {
             request: "写一个聊天应用".to_owned(),
             model: "cassette:demo".to_owned(),
             base_url: None,
+            profile: longhaul_harness::Profile::Software,
+            adopted: None,
             brief: Brief::default(),
         },
         features: vec![feature("F01", HOSTILE, passing.clone()), feature("F02", "두 번째", passing)],

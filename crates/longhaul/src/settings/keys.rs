@@ -525,6 +525,23 @@ pub(crate) const KEYS: &[Key] = &[
         "How long `init.sh` may take until the application answers.",
     ),
     key(
+        "harness.bisect_verifications",
+        int(0, 20),
+        Anyone,
+        None,
+        Some("6"),
+        "How many verifications the search for the commit that broke a feature may take; with 0 a commit is named only when \
+         there is but one.",
+    ),
+    key(
+        "harness.bisect_seconds_max",
+        int(0, 3_600),
+        Anyone,
+        None,
+        Some("180"),
+        "How long that search may go on before it begins another verification.",
+    ),
+    key(
         "policy.allow",
         Kind::ToolPatterns,
         UserOnly,
@@ -612,6 +629,22 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         None,
         "How many sessions may fail at one feature before it is parked, where the project's `harness.feature_attempts_max` is not stricter.",
+    ),
+    key(
+        "harness.features_min",
+        int(0, 2_000),
+        Anyone,
+        None,
+        Some("0"),
+        "The least features of a plan. 0 leaves it to the size that the initializer sees in the request: small 3, medium 40, large 200.",
+    ),
+    key(
+        "harness.reviewer",
+        Kind::Choice(&["person", "model"]),
+        UserOnly,
+        None,
+        Some("person"),
+        "Who decides when an agent proposes to change how a feature is verified: a `person` (`longhaul features proposals`), or the `model` in a context of its own, which sees nothing of the session that proposes.",
     ),
     key(
         "network.host",

@@ -20,7 +20,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use longhaul_harness::spending::{BudgetSettings, Money, Prices};
+use longhaul_harness::{
+    planning::{PlanningSettings, Reviewer},
+    spending::{BudgetSettings, Money, Prices},
+};
 pub use longhaul_model::Secret;
 use longhaul_workspace::context::Profiles;
 
@@ -211,6 +214,12 @@ pub struct HarnessSettings {
     pub stuck_repeats_max: u32,
     /// Answers in a row that may leave the folder as it is before that.
     pub stuck_turns_max: u32,
+    /// How plans are held to account.
+    pub planning: PlanningSettings,
+    /// The most verifications of a search for the commit that broke a feature.
+    pub bisect_verifications: u32,
+    /// The longest such a search begins further ones, in seconds.
+    pub bisect_seconds_max: u64,
 }
 
 /// The agent network (kept for a later release).
@@ -344,8 +353,17 @@ impl Settings {
                 claims_max: values.number("harness.claims_max"),
                 regression_sample: values.number("harness.regression_sample"),
                 boot_seconds_max: values.number("harness.boot_seconds_max"),
+                bisect_verifications: values.number("harness.bisect_verifications"),
+                bisect_seconds_max: values.number("harness.bisect_seconds_max"),
                 stuck_repeats_max: values.number("harness.stuck_repeats_max"),
                 stuck_turns_max: values.number("harness.stuck_turns_max"),
+                planning: PlanningSettings {
+                    features_min: values.number("harness.features_min"),
+                    reviewer: match values.text("harness.reviewer").as_deref() {
+                        Some("model") => Reviewer::Model,
+                        Some(_) | None => Reviewer::Person,
+                    },
+                },
             },
             budget: BudgetSettings {
                 tokens_max: values.optional_number("budget.tokens_max"),
