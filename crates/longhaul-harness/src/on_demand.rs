@@ -21,7 +21,7 @@ use crate::{
     project::Project,
     projections::{ProjectionError, Projections},
     standalone::Copies,
-    verification::{self, Occasion, RecordedVerdict, Subject},
+    verification::{self, Occasion, RecordedVerdict, Subject, Wishes},
     work_tree::WorkTree,
 };
 
@@ -37,11 +37,21 @@ pub struct OnDemand {
     pub jobs: usize,
     /// A picture of every sentence, not only of the end.
     pub documented: bool,
+    /// A sequence of pictures of each flow.
+    pub film: bool,
+    /// The pictures of `visual` checks are accepted as they are now: a person says so.
+    pub accept_pictures: bool,
+}
+
+impl OnDemand {
+    pub(crate) fn wishes(&self) -> Wishes {
+        Wishes { documented: self.documented, film: self.film, accept_pictures: self.accept_pictures }
+    }
 }
 
 impl Default for OnDemand {
     fn default() -> Self {
-        Self { features: Vec::new(), jobs: 1, documented: false }
+        Self { features: Vec::new(), jobs: 1, documented: false, film: false, accept_pictures: false }
     }
 }
 
@@ -164,7 +174,7 @@ impl Flows<'_> {
             feature,
             tree: self.tree,
             occasion: Occasion::OnDemand,
-            documented: self.wanted.documented,
+            wishes: self.wanted.wishes(),
         };
         match &self.places {
             Places::Folder(launch) => verification::verify(self.harness, launch, subject).await.map_err(undecided),

@@ -34,6 +34,7 @@ use crate::{
     git::Git,
     history::{self, SessionEntry},
     host::tamper_event,
+    mirror::{self, Mirror},
     permission::Permissions,
     project::Project,
     projections::{GUARDED, Projections, Undone},
@@ -64,6 +65,8 @@ pub(crate) struct Sitting<'a> {
     untold: Arc<Mutex<Vec<Undone>>>,
     /// Files that are not committed, as far as they were told.
     left_out: Mutex<Vec<LeftOut>>,
+    /// The remote that other machines get the commits from.
+    pub(crate) mirror: Option<Mirror>,
     /// Whether this process has made the folder what the rows say: before, a difference is an earlier moment.
     looked: AtomicBool,
 }
@@ -100,6 +103,9 @@ impl<'a> Sitting<'a> {
         let git = Git::of_project(&project.dir);
         git.clear_stale_locks();
         git.init().await.map_err(NodeError::gave_up)?;
+        let rows = rows(harness, &project.owner).await?;
+        let mirror = mirror_of(harness, &project.owner).await?;
+        bring(&git, &project, &rows, mirror.as_ref()).await?;
         let submodules = submodules(&git, &project.dir).await?;
         let git = git.keeping(&submodules);
         let snapshots = place.join("snapshots.git");
@@ -115,7 +121,6 @@ impl<'a> Sitting<'a> {
         let skills = skills(harness, &project);
         let mcp = McpClients::start(&sandbox, &harness.settings.mcp).await;
         let registry = registry(harness, &sandbox, &trial, &project, &skills, &mcp)?;
-        let rows = rows(harness, &project.owner).await?;
         let projections = Projections::render(&project, &rows.features, &rows.sessions);
         Ok(Self {
             harness,
@@ -136,6 +141,7 @@ impl<'a> Sitting<'a> {
             untold: Arc::default(),
             left_out: Mutex::default(),
             looked: AtomicBool::new(false),
+            mirror,
         })
     }
 
@@ -301,6 +307,21 @@ impl<'a> Sitting<'a> {
     pub(crate) async fn close(&self) {
         self.trial.stop().await;
     }
+}
+
+async fn mirror_of(harness: &Harness, owner: &TaskScope) -> Result<Option<Mirror>, NodeError> {
+    let owner = owner.clone();
+    Ok(harness.store.read::<_, StoreError>(move |read| mirror::of(read, &owner)).await?)
+}
+
+/// Sees that the repository has the last commit of the record: by what is here, else from the remote.
+async fn bring(git: &Git, project: &Project, rows: &Rows, mirror: Option<&Mirror>) -> Result<(), NodeError> {
+    let Some(commit) = rows.sessions.iter().rev().find_map(|entry| entry.commit.clone()) else { return Ok(()) };
+    let remote = mirror.map(|mirror| mirror.remote.as_str());
+    if mirror::bring(git, remote, &commit).await.map_err(NodeError::gave_up)? {
+        return Ok(());
+    }
+    Err(NodeError::gave_up(HarnessError::HistoryLost { dir: project.dir.clone(), commit }))
 }
 
 /// The folders of the project that are other repositories on purpose, each there.

@@ -76,7 +76,11 @@ impl Longhaul {
         ];
         let vectors = vectors::server(&settings.memory, &ambient)?;
         let keys = StateKeys::from_env().map_err(StoreError::from)?;
-        let place = StoreSettings { keys, bucket: settings.bucket()?, ..StoreSettings::new(&settings.home) };
+        let place = match &settings.store_url {
+            Some(url) => StoreSettings::from_url(url.expose(), &settings.home)?,
+            None => StoreSettings::new(&settings.home),
+        };
+        let place = StoreSettings { keys, bucket: settings.bucket()?, ..place };
         let store = Store::open(place, ambient.clone(), &migrations).await?;
         let swept = store.clone();
         tokio::spawn(async move {
@@ -89,7 +93,8 @@ impl Longhaul {
             }
         });
         Ok(Self {
-            runtime: Runtime::new(store.clone(), ambient.clone()),
+            runtime: Runtime::new(store.clone(), ambient.clone())
+                .with_lease_ttl(Duration::from_secs(settings.lease_seconds)),
             scope: Scope::single_user(),
             trace: TraceId::from_body(&ambient.ids.body()),
             retries: broadcast::Sender::new(RETRIES_KEPT),
@@ -189,7 +194,7 @@ impl Longhaul {
         memory
     }
 
-    fn work_dir(&self) -> PathBuf {
+    pub(crate) fn work_dir(&self) -> PathBuf {
         self.settings.home.join("work")
     }
 

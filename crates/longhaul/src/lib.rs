@@ -15,6 +15,7 @@
 //! ```
 
 mod connect;
+mod elsewhere;
 mod embedding;
 mod error;
 mod folder;

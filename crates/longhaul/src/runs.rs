@@ -33,13 +33,15 @@ pub struct InitRequest {
     pub profile: Profile,
     /// Whether the folder is somebody's repository, on top of which is planned.
     pub adopt: bool,
+    /// A git remote that takes every commit, through which another machine can go on.
+    pub remote: Option<String>,
 }
 
 impl InitRequest {
     /// An application in a new folder.
     #[must_use]
     pub fn new(request: impl Into<String>, dir: impl Into<PathBuf>) -> Self {
-        Self { request: request.into(), dir: dir.into(), profile: Profile::Software, adopt: false }
+        Self { request: request.into(), dir: dir.into(), profile: Profile::Software, adopt: false, remote: None }
     }
 }
 
@@ -164,6 +166,10 @@ impl Longhaul {
             Some(project) => self.with_model(project, &spec).await?,
             None => self.register(&asked, &spec).await?,
         };
+        if let Some(remote) = &asked.remote {
+            self.set_remote(&project, remote).await?;
+        }
+        self.take_over(&project).await?;
         let harness = self.harness(connected.model.clone(), Some(embedder));
         self.begin_spending(&harness, &project, RunLimits::default()).await?;
         let spending = harness.spending.clone();
@@ -240,6 +246,7 @@ impl Longhaul {
         self.check_machine().await?;
         let (connected, spec) = self.connect(Some((&project.model, project.base_url.as_deref()))).await?;
         let embedder = self.embedder()?;
+        self.take_over(&project).await?;
         let planned = self.rows(&project).await?.planned();
         let project = if planned { project } else { self.with_model(project, &spec).await? };
         let harness = self.harness(connected.model.clone(), Some(embedder));

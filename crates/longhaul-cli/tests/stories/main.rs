@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod adopting;
+mod another_machine;
+mod bad_input;
 mod budget;
 mod cassette;
 mod chinese;

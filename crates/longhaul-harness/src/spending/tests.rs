@@ -69,6 +69,9 @@ fn answer(usage: Usage) -> ChatResponse {
         finish: Finish::Stop,
         model: "m-2026-11".into(),
         retries: Vec::new(),
+        reasoning: Vec::new(),
+        answered_by: "openai:m-2026".into(),
+        passed_over: Vec::new(),
     }
 }
 

@@ -51,6 +51,10 @@ pub struct Settings {
     pub cache: PathBuf,
     /// Where large contents go, `s3://bucket/prefix`; `None` for beside the rows.
     pub blobs: Option<String>,
+    /// The PostgreSQL database that holds the rows, when they are not in the home: `postgres://…`.
+    pub store_url: Option<Secret>,
+    /// How long another machine that works on a project is respected after its last sign of life, in seconds.
+    pub lease_seconds: u64,
     /// The chat model.
     pub model: ModelSettings,
     /// The embedding model.
@@ -291,6 +295,8 @@ impl Settings {
                 .or_else(|| sources.xdg("XDG_CACHE_HOME", ".cache"))
                 .ok_or(SettingsError::NoHome)?,
             blobs: values.text("store.blobs"),
+            store_url: values.secret("store.url"),
+            lease_seconds: values.number("store.lease_seconds"),
             model: ModelSettings::from_values(values),
             embedding: EmbeddingSettings {
                 model: values.text("embedding.model").unwrap_or_default(),
