@@ -174,7 +174,7 @@ pub(crate) async fn opening(s: &Sitting<'_>, prompt: String, tools: Vec<ToolSpec
     // A session can do its work without it.
     let known = known.inspect_err(|error| tracing::warn!(%error, "user memory is left out of the prompt"));
     let user_memory = known.map(|rendered| rendered.text).unwrap_or_default();
-    let instructions = prompts::system(s.project().profile);
+    let instructions = format!("{}{}", prompts::system(s.project().profile), s.skills.listed());
     Layout { instructions, user_memory, message: prompt, tools, ..Layout::default() }.opening()
 }
 

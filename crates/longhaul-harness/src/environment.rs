@@ -9,6 +9,7 @@ use longhaul_store::Store;
 use longhaul_tools::{
     ShellLimits,
     browser::SharedBrowser,
+    mcp::McpServerSpec,
     policy::Policy,
     sandbox::{Sandbox, SandboxError, SandboxSettings},
 };
@@ -47,6 +48,10 @@ pub struct HarnessSettings {
     pub shell: ShellLimits,
     /// Which tool calls are carried out, asked for or refused.
     pub policy: Policy,
+    /// Servers of tools, started in the sandbox for each session.
+    pub mcp: Vec<McpServerSpec>,
+    /// Folders with skills of the user.
+    pub skills: Vec<PathBuf>,
     /// Longest verification flow.
     pub flow_timeout: Duration,
     /// Port on which the application listens, in its own network namespace.
@@ -76,6 +81,8 @@ impl Default for HarnessSettings {
             quality_timeout: Duration::from_mins(10),
             shell: ShellLimits::default(),
             policy: Policy::default(),
+            mcp: Vec::new(),
+            skills: Vec::new(),
             flow_timeout: Duration::from_mins(2),
             app_port: 8000,
             stuck_repeats_max: 4,

@@ -15,7 +15,14 @@ use std::{
 use longhaul_core::{EventDraft, FeatureId, TaskScope};
 use longhaul_durable::{Effect, NodeContext, NodeError, StepError};
 use longhaul_store::StoreError;
-use longhaul_tools::{ShellTool, ToolRegistry, browser::BrowserTool, files, sandbox::Sandbox};
+use longhaul_tools::{
+    ShellTool, ToolRegistry,
+    browser::BrowserTool,
+    files,
+    mcp::McpClients,
+    sandbox::Sandbox,
+    skills::{SkillOrigin, SkillTool, Skills},
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
@@ -47,6 +54,10 @@ pub(crate) struct Sitting<'a> {
     pub(crate) trial: Trial,
     pub(crate) registry: ToolRegistry,
     pub(crate) permissions: Permissions,
+    /// What the user and the project have written down for particular work.
+    pub(crate) skills: Skills,
+    /// They run as long as the session.
+    _mcp: McpClients,
     project: Mutex<Project>,
     projections: Mutex<Projections>,
     tree: Mutex<Option<TreeId>>,
@@ -107,7 +118,9 @@ impl<'a> Sitting<'a> {
             boot_timeout: harness.settings.boot_timeout,
         };
         let trial = Trial::new(launch.clone(), data_dir);
-        let registry = registry(harness, &sandbox, &trial, &project)?;
+        let skills = skills(harness, &project);
+        let mcp = McpClients::start(&sandbox, &harness.settings.mcp).await;
+        let registry = registry(harness, &sandbox, &trial, &project, &skills, &mcp)?;
         let projections = Projections::render(&project, &rows.features, &rows.sessions);
         Ok(Self {
             harness,
@@ -120,6 +133,8 @@ impl<'a> Sitting<'a> {
             trial,
             registry,
             permissions: Permissions::default(),
+            skills,
+            _mcp: mcp,
             project: Mutex::new(project),
             projections: Mutex::new(projections),
             tree: Mutex::new(None),
@@ -334,11 +349,34 @@ async fn rows(harness: &Harness, owner: &TaskScope) -> Result<Rows, NodeError> {
     Ok(read?)
 }
 
-fn registry(harness: &Harness, sandbox: &Sandbox, trial: &Trial, project: &Project) -> Result<ToolRegistry, NodeError> {
+/// The user's skills and the project's.
+fn skills(harness: &Harness, project: &Project) -> Skills {
+    let mut folders: Vec<_> =
+        harness.settings.skills.iter().map(|folder| (folder.clone(), SkillOrigin::User)).collect();
+    folders.extend(Skills::of_project(&project.dir));
+    let skills = Skills::read(&folders);
+    for broken in skills.broken() {
+        tracing::warn!(folder = %broken.folder.display(), problems = ?broken.problems, "a skill is left out");
+    }
+    skills
+}
+
+fn registry(
+    harness: &Harness,
+    sandbox: &Sandbox,
+    trial: &Trial,
+    project: &Project,
+    skills: &Skills,
+    mcp: &McpClients,
+) -> Result<ToolRegistry, NodeError> {
     let folder = |source| NodeError::gave_up(HarnessError::Folder { path: project.dir.clone(), source });
     let mut tools = files::tools(&project.dir).map_err(folder)?;
     tools.push(Arc::new(ShellTool::new(sandbox.clone(), trial.slot()).limits(harness.settings.shell)));
     tools.push(Arc::new(BrowserTool::new(harness.browser.clone(), trial.address())));
+    if !skills.all().is_empty() {
+        tools.push(Arc::new(SkillTool::new(skills.clone())));
+    }
+    tools.extend(mcp.tools());
     ToolRegistry::new(tools).map_err(NodeError::gave_up)
 }
 

@@ -149,6 +149,8 @@ impl Longhaul {
         agent: Option<ExternalAgent>,
     ) -> Arc<Harness> {
         let (limits, init) = (self.settings.sandbox.clone(), self.program.sandbox_init.clone());
+        // Scripts of the user's skills are run where they are.
+        let skills: Vec<PathBuf> = self.settings.skills.iter().filter(|folder| folder.is_dir()).cloned().collect();
         let memory = self.memory(embedder);
         Arc::new(Harness {
             store: self.store.clone(),
@@ -160,7 +162,9 @@ impl Longhaul {
             sandbox: Arc::new(move |place: SandboxPlace| {
                 let mut settings = SandboxSettings::new(place.project, place.runtime_dir, init.clone());
                 settings.readonly.extend(limits.readonly.iter().cloned());
+                settings.builder = limits.builder;
                 settings.toolchains.clone_from(&limits.toolchains);
+                settings.toolchains.extend(skills.iter().cloned());
                 settings.path_first.clone_from(&limits.path_first);
                 settings.limits = SandboxLimits {
                     memory_bytes_max: limits.memory_bytes_max,
@@ -229,6 +233,8 @@ impl Longhaul {
                 output_bytes_max: self.settings.sandbox.output_bytes_max,
             },
             policy: self.settings.policy.clone(),
+            mcp: self.settings.mcp.clone(),
+            skills: self.settings.skills.clone(),
             ..HarnessSettings::default()
         }
     }

@@ -28,6 +28,7 @@ mod serve;
 mod sessions;
 mod settle;
 mod setup;
+mod skills;
 mod standing;
 mod status;
 mod tail;
@@ -69,6 +70,7 @@ pub(crate) enum Command {
     Sessions(sessions::SessionsArgs),
     Conversations(conversations::ConversationsArgs),
     Review(review::ReviewArgs),
+    Skills(skills::SkillsArgs),
     Mcp(Box<mcp::Mcp>),
     Serve(Box<serve::Serve>),
     Keys(keys::KeysArgs),
@@ -112,6 +114,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Sessions(command) => sessions::run(&global, &command),
         Command::Conversations(command) => conversations::run(&global, &command),
         Command::Review(command) => review::run(&global, &command),
+        Command::Skills(command) => skills::run(&global, &command),
         Command::Mcp(command) => mcp::run(&global, &command),
         Command::Serve(command) => serve::run(&global, &command),
         Command::Keys(command) => keys::run(&global, &command),

@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     Hosts,
     /// Patterns of tool calls.
     ToolPatterns,
+    /// Servers of tools by name, each a table.
+    McpServers,
     /// Profiles of context packs by name, each a table.
     ContextProfiles,
     /// `own`, or `acp:COMMAND`.
@@ -419,6 +421,14 @@ pub(crate) const KEYS: &[Key] = &[
         "What the agent's commands may reach: `loopback` is a network of their own with nothing else in it, `host` is this machine's network with everything on it.",
     ),
     key(
+        "sandbox.kind",
+        Kind::Choice(&["any", "bubblewrap", "landlock"]),
+        UserOnly,
+        None,
+        Some("any"),
+        "How the sandbox is built: `any` is bubblewrap, and where that does not work Landlock, which bounds less.",
+    ),
+    key(
         "sandbox.allow",
         Kind::Hosts,
         UserOnly,
@@ -660,6 +670,14 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         Some("ask"),
         "What becomes of an allowed call that reaches outside, once the conversation has read text from outside.",
+    ),
+    key(
+        "mcp.servers",
+        Kind::McpServers,
+        UserOnly,
+        None,
+        None,
+        "MCP servers whose tools the agent may call, as `mcp__NAME__TOOL`: `[mcp.servers.NAME]` with `command`, `args` and `allow`, the hosts it may reach. They run in the sandbox.",
     ),
     key(
         "budget.tokens_max",
