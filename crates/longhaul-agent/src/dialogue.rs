@@ -456,7 +456,8 @@ fn named(call: &ToolCall) -> String {
 /// The cuts as they will be, for measuring: every record's name is as long as another's.
 fn as_if_kept(cuts: &[Cut]) -> Vec<Aside> {
     let record = || "rec_000000000000000000000000000".parse();
-    let cut = |cut: &Cut| Some(Aside { place: cut.place.clone(), record: record().ok()?, head: cut.head, tail: cut.tail });
+    let cut =
+        |cut: &Cut| Some(Aside { place: cut.place.clone(), record: record().ok()?, head: cut.head, tail: cut.tail });
     cuts.iter().filter_map(cut).collect()
 }
 

@@ -130,7 +130,8 @@ pub(crate) fn cuts(messages: &[Message], shelved: &Shelved, excess: u64, hard: b
     }
     if hard && left > 0 {
         // Arguments that were carried out stand in the folder; the newest results come last, the largest first.
-        let (arguments, mut results): (Vec<_>, Vec<_>) = new.into_iter().partition(|(place, _)| place.argument.is_some());
+        let (arguments, mut results): (Vec<_>, Vec<_>) =
+            new.into_iter().partition(|(place, _)| place.argument.is_some());
         results.sort_by_key(|(_, text)| std::cmp::Reverse(text.len()));
         for (place, text) in arguments {
             take(messages, shelved, place, text, (LINE_CHARS, 0), &mut left, &mut chosen);
@@ -176,9 +177,7 @@ fn about(messages: &[Message], place: &Place, text: &str) -> (String, String) {
     let first: String = text.split_whitespace().take(16).collect::<Vec<_>>().join(" ").chars().take(100).collect();
     let call = match (&place.argument, &messages[place.message]) {
         (Some((which, _)), _) => calls.and_then(|calls| calls.get(*which)),
-        (None, Message::Tool { call_id, .. }) => {
-            calls.and_then(|calls| calls.iter().find(|call| call.id == *call_id))
-        }
+        (None, Message::Tool { call_id, .. }) => calls.and_then(|calls| calls.iter().find(|call| call.id == *call_id)),
         (None, Message::User { .. } | Message::Assistant { .. }) => None,
     };
     let tool = call.map_or("a tool", |call| call.name.as_str());

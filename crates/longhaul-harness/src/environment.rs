@@ -15,6 +15,7 @@ use longhaul_tools::{
 use longhaul_workspace::Workspace;
 
 use crate::external::ExternalAgent;
+use crate::people::People;
 use crate::spending::{BudgetSettings, Spending};
 
 /// How sessions are run. Plain data; start from [`HarnessSettings::default`].
@@ -107,6 +108,8 @@ pub struct Harness {
     pub sandbox: SandboxFactory,
     /// What runs may spend.
     pub spending: Spending,
+    /// What people tell runs while they work.
+    pub people: People,
     /// Folder for snapshots, sockets and application data, outside every project.
     pub work_dir: PathBuf,
     /// How sessions are run.

@@ -197,7 +197,12 @@ pub(crate) fn attempted(
 ///
 /// # Errors
 /// When the store cannot be read or written.
-pub fn unpark(tx: &mut Tx<'_>, owner: &TaskScope, id: &FeatureId, reason: &str) -> Result<Option<Standing>, StoreError> {
+pub fn unpark(
+    tx: &mut Tx<'_>,
+    owner: &TaskScope,
+    id: &FeatureId,
+    reason: &str,
+) -> Result<Option<Standing>, StoreError> {
     let features = all(tx, owner)?;
     let Some(feature) = features.iter().find(|f| f.id() == id && f.standing.parked) else { return Ok(None) };
     let standing = Standing { parked: false, attempts: 0, ..feature.standing.clone() };

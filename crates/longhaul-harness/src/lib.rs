@@ -40,6 +40,7 @@ mod initializer;
 mod means;
 mod on_demand;
 mod parking;
+pub mod people;
 mod permission;
 mod plan;
 pub mod project;

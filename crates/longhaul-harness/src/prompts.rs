@@ -41,14 +41,7 @@ const SHOWN: [Shown; 4] = [
         commits: usize::MAX,
         reason_chars: usize::MAX,
     },
-    Shown {
-        recalled_chars: 400,
-        patch_chars: 4_000,
-        sessions: 8,
-        session_chars: 600,
-        commits: 8,
-        reason_chars: 2_000,
-    },
+    Shown { recalled_chars: 400, patch_chars: 4_000, sessions: 8, session_chars: 600, commits: 8, reason_chars: 2_000 },
     Shown { recalled_chars: 250, patch_chars: 2_000, sessions: 4, session_chars: 300, commits: 5, reason_chars: 800 },
     Shown { recalled_chars: 120, patch_chars: 800, sessions: 2, session_chars: 160, commits: 3, reason_chars: 400 },
 ];

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use longhaul_core::{Ambient, Event, Scope, TraceId};
 use longhaul_durable::{Progress, Runtime};
-use longhaul_harness::{Harness, HarnessSettings, SandboxPlace, spending::Spending};
+use longhaul_harness::{Harness, HarnessSettings, SandboxPlace, people::People, spending::Spending};
 use longhaul_memory::{Embedder, Memory, remote::RemoteVectors};
 use longhaul_model::{ChatModel, Retry};
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
@@ -160,6 +160,7 @@ impl Longhaul {
                 settings
             }),
             spending: Spending::new(self.store.clone(), self.ambient.clone(), self.settings.budget.clone()),
+            people: People::new(self.store.clone()),
             work_dir: self.work_dir(),
             settings: self.harness_settings(),
             agent: None,

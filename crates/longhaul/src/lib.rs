@@ -23,6 +23,7 @@ mod machine;
 mod mcp;
 mod memories;
 mod parked;
+mod people;
 mod queries;
 mod report;
 mod runs;
@@ -77,10 +78,11 @@ pub use memories::{
     Packing, Question, Remembering, memory_error_kind, memory_over, questions, receipt_lines, review_error_kind,
     session_error_kind,
 };
+pub use people::Resumed;
 pub use queries::{Details, FeatureView, ParkedView, Status};
 pub use report::ReportWritten;
 pub use runs::{Ending, InitRequest, RunLimits, RunReport};
-pub use until::Until;
 pub use serving::{Listening, Serving, ServingError, keys_of};
 pub use tokio_util::sync::CancellationToken;
+pub use until::Until;
 pub use verify::{VerdictView, VerifyRequest, junit, verify};

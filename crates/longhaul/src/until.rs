@@ -57,7 +57,8 @@ impl Patience {
     /// How long to wait before the run goes on, if the failure is one that passes by itself and it has `until` to see.
     pub(crate) fn wait(&mut self, error: &LonghaulError, until: Option<Until>, now: TimeMs) -> Option<Duration> {
         let until = until?;
-        if error.kind() != ErrorKind::Retry || matches!(error, LonghaulError::Busy(_)) || self.failures >= FAILURES_MAX {
+        if error.kind() != ErrorKind::Retry || matches!(error, LonghaulError::Busy(_)) || self.failures >= FAILURES_MAX
+        {
             return None;
         }
         let wait = FIRST_WAIT.saturating_mul(1 << self.failures.min(10)).min(WAIT_MAX);

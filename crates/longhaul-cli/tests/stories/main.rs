@@ -7,6 +7,7 @@ mod chinese;
 mod faults;
 mod interruption;
 mod isolation;
+mod people;
 mod processes;
 mod prompts;
 mod proxy;

@@ -124,7 +124,10 @@ impl PermissionCheck {
             (None, None) => None,
             (Some(latitude), Some(longitude)) if permission == Permission::Geolocation => Some((latitude, longitude)),
             _ => {
-                return refuse(fields.place, "gives a place with both latitude and longitude, and only for geolocation");
+                return refuse(
+                    fields.place,
+                    "gives a place with both latitude and longitude, and only for geolocation",
+                );
             }
         };
         Ok(Self { permission, granted, place })

@@ -138,7 +138,10 @@ mod tests {
     use super::*;
 
     fn limits(tokens: u64) -> Limits {
-        Limits { project: BudgetSettings { tokens_max: Some(tokens), ..BudgetSettings::default() }, ..Limits::default() }
+        Limits {
+            project: BudgetSettings { tokens_max: Some(tokens), ..BudgetSettings::default() },
+            ..Limits::default()
+        }
     }
 
     fn tokens(tokens: u64) -> Claim {
@@ -159,7 +162,8 @@ mod tests {
     #[test]
     fn a_runs_own_limits_begin_where_it_began() {
         let before = Spent { tokens: 5_000, money: Money(2_000_000), ..Spent::default() };
-        let run = RunBudget { tokens_max: Some(1_000), money_max: Some(Money(500_000)), until: Some(TimeMs(1_000_000)) };
+        let run =
+            RunBudget { tokens_max: Some(1_000), money_max: Some(Money(500_000)), until: Some(TimeMs(1_000_000)) };
         let limits = Limits { run, before, ..Limits::default() };
         let spent = Spent { tokens: 5_900, money: Money(2_100_000), ..before };
         let claim = |tokens, money| Claim { tokens, money: Some(Money(money)) };

@@ -119,7 +119,8 @@ impl SessionPurse {
 
     /// What an answer cost, and the attempts before it that broke off in the middle: these count like it.
     fn cost(&self, reservation: &Reservation, answer: &ChatResponse) -> (Usage, Money) {
-        let broken = |code: &str| matches!(code, "model_cut" | "model_failed_midway" | "model_timeout" | "model_malformed");
+        let broken =
+            |code: &str| matches!(code, "model_cut" | "model_failed_midway" | "model_timeout" | "model_malformed");
         let attempts = answer.retries.iter().filter(|retry| broken(&retry.code)).count() as u64;
         let mut usage = answer.usage;
         usage.prompt_tokens += attempts * reservation.wanted.prompt_tokens;

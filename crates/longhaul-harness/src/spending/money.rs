@@ -150,7 +150,13 @@ mod tests {
             cache_read: Some(Money(250_000)),
             cache_write: Some(Money(3_125_000)),
         };
-        let usage = Usage { prompt_tokens: 10_000, answer_tokens: 1_000, cached_tokens: 8_000, estimated: false, ..Usage::default() };
+        let usage = Usage {
+            prompt_tokens: 10_000,
+            answer_tokens: 1_000,
+            cached_tokens: 8_000,
+            estimated: false,
+            ..Usage::default()
+        };
         // 2,000 at 3.125, 8,000 at 0.25 and 1,000 at 10 a million.
         assert_eq!(price.of(&usage), Money(6_250 + 2_000 + 10_000));
         assert!(price.of(&usage) <= price.at_most(10_000, 1_000));

@@ -99,7 +99,10 @@ fn sentence(feature: &FeatureCard, number: usize, step: &str) -> String {
 
 fn stopped(feature: &FeatureCard) -> String {
     let suspected = feature.suspected.as_deref().map_or_else(String::new, |suspected| {
-        format!("<p class=\"why\" dir=\"auto\"><b>Parked.</b> {}</p>", text(&super::html::cut(suspected, REASON_CHARS_MAX)))
+        format!(
+            "<p class=\"why\" dir=\"auto\"><b>Parked.</b> {}</p>",
+            text(&super::html::cut(suspected, REASON_CHARS_MAX))
+        )
     });
     let reason = match &feature.stopped_at {
         Some((_, reason)) if feature.standing != Standing::Verified => {

@@ -176,11 +176,7 @@ fn boolean(written: &Written) -> Option<bool> {
             "false" | "0" => Some(false),
             _ => None,
         },
-        Written::Integer(_)
-        | Written::Decimal(_)
-        | Written::Texts(_)
-        | Written::Tables(_)
-        | Written::Other(_) => None,
+        Written::Integer(_) | Written::Decimal(_) | Written::Texts(_) | Written::Tables(_) | Written::Other(_) => None,
     }
 }
 
@@ -188,11 +184,7 @@ fn integer(written: &Written) -> Option<u64> {
     match written {
         Written::Integer(number) => u64::try_from(*number).ok(),
         Written::Text(text) => text.trim().replace('_', "").parse().ok(),
-        Written::Decimal(_)
-        | Written::Bool(_)
-        | Written::Texts(_)
-        | Written::Tables(_)
-        | Written::Other(_) => None,
+        Written::Decimal(_) | Written::Bool(_) | Written::Texts(_) | Written::Tables(_) | Written::Other(_) => None,
     }
 }
 
@@ -230,11 +222,7 @@ fn texts(written: Written) -> Option<Vec<String>> {
     match written {
         Written::Texts(texts) => Some(texts),
         Written::Text(text) => Some(text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect()),
-        Written::Integer(_)
-        | Written::Decimal(_)
-        | Written::Bool(_)
-        | Written::Tables(_)
-        | Written::Other(_) => None,
+        Written::Integer(_) | Written::Decimal(_) | Written::Bool(_) | Written::Tables(_) | Written::Other(_) => None,
     }
 }
 
