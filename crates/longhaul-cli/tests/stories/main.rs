@@ -4,15 +4,16 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod adopting;
+mod agents;
 mod another_machine;
 mod bad_input;
-mod agents;
 mod budget;
 mod cassette;
 mod chinese;
 mod faults;
 mod interruption;
 mod isolation;
+mod people;
 mod permission;
 mod planning;
 mod processes;
