@@ -164,7 +164,7 @@ impl Longhaul {
                 return Err(LonghaulError::OtherRequest { dir: asked.dir, request: project.request.clone() });
             }
         } else if asked.adopt {
-            examine(&asked.dir).await?;
+            examine(&folder::absolute(&asked.dir)?).await?;
         } else {
             folder::check_new(&asked.dir)?;
         }
@@ -211,7 +211,7 @@ impl Longhaul {
     }
 
     async fn register(&self, asked: &InitRequest, spec: &ModelSpec) -> Result<Project, LonghaulError> {
-        let adopted = if asked.adopt { Some(examine(&asked.dir).await?.commit) } else { None };
+        let adopted = if asked.adopt { Some(examine(&folder::absolute(&asked.dir)?).await?.commit) } else { None };
         let new = NewProject {
             dir: if asked.adopt { folder::absolute(&asked.dir)? } else { folder::make_new(&asked.dir)? },
             request: asked.request.trim().to_owned(),
