@@ -26,7 +26,7 @@ const FLOODS_ITS_LOG: &str =
     "#!/bin/sh\n(yes 'a line that nobody reads' | head -c 200000000) &\nexec python3 server.py\n";
 
 fn crashes() -> String {
-    SERVER.replace("class Handler", "LEFT = [1]\n\n\nclass Handler").replace(
+    SERVER.replace("class Handler", "LEFT = []\n\n\nclass Handler").replace(
         "    def log_message",
         "    def do_GET(self):\n        if not LEFT:\n            os._exit(1)\n        LEFT.pop()\n        super().do_GET()\n\n    def log_message",
     )
@@ -109,6 +109,7 @@ fn a_refusal_and_an_endless_answer_end_the_session_and_the_next_goes_on() {
     let stage = Stage::new();
     let mut story = Story::with_plan();
     story.add(Turn::of("F01").refuse("I cannot help with that."));
+    story.add(Turn::of("F01").call("hand_over", json!({"note": "the service refuses to go on"})));
     let planned = story.cassette();
     stage.write("story.toml", &planned);
     let request = "Build a page that greets";
