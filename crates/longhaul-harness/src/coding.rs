@@ -223,13 +223,15 @@ pub(crate) async fn history_mended(s: &Sitting<'_>, commit: &str) -> Result<Opti
     }
     let detached = s.git.reattach(commit).await.map_err(git)?;
     if !s.git.contains(commit).await.map_err(git)? {
-        let behind = s.mirror.is_some() && s.git.is_ancestor("HEAD", commit).await.map_err(git)?;
-        if behind {
+        let behind = s.git.is_ancestor("HEAD", commit).await.map_err(git)?;
+        if behind && s.mirror.is_some() {
             // Another machine made the commits since.
             s.git.run(&["reset", "--quiet", "--hard", commit]).await.map_err(git)?;
             return Ok(None);
         }
-        s.git.keep_aside().await.map_err(git)?;
+        if !behind {
+            s.git.keep_aside().await.map_err(git)?;
+        }
         s.git.run(&["reset", "--quiet", "--hard", commit]).await.map_err(git)?;
         return Ok(Some("the history no longer held the last verified commit"));
     }
