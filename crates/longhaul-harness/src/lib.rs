@@ -42,6 +42,7 @@ mod means;
 pub mod mirror;
 mod on_demand;
 mod parking;
+pub mod people;
 mod permission;
 mod pictures;
 pub mod planning;

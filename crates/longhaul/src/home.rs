@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use longhaul_core::{Ambient, Event, Scope, TraceId};
 use longhaul_durable::{Progress, Runtime};
-use longhaul_harness::{BisectSettings, Harness, HarnessSettings, SandboxPlace, spending::Spending};
+use longhaul_harness::{BisectSettings, Harness, HarnessSettings, SandboxPlace, people::People, spending::Spending};
 use longhaul_memory::{Embedder, Memory, remote::RemoteVectors};
 use longhaul_model::{ChatModel, Retry};
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
@@ -166,6 +166,7 @@ impl Longhaul {
             }),
             spending: Spending::new(self.store.clone(), self.ambient.clone(), self.settings.budget.clone())
                 .answered_also_by(self.settings.model.fallback.iter().filter_map(ModelSpec::name).collect()),
+            people: People::new(self.store.clone()),
             work_dir: self.work_dir(),
             settings: self.harness_settings(),
             agent: None,

@@ -13,6 +13,7 @@ mod chinese;
 mod faults;
 mod interruption;
 mod isolation;
+mod people;
 mod permission;
 mod planning;
 mod processes;
