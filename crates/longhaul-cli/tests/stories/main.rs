@@ -8,7 +8,6 @@ mod another_machine;
 mod bad_input;
 mod budget;
 mod cassette;
-mod budget;
 mod chinese;
 mod faults;
 mod interruption;
