@@ -61,7 +61,7 @@ impl Longhaul {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub async fn take_over(
+    pub async fn take_folder(
         &self,
         dir: &Path,
         by: &str,

@@ -28,6 +28,9 @@ use crate::{Longhaul, LonghaulError, Until, agents, connect::Connected, folder, 
 /// How often a run looks whether a person wants it to stop.
 const LISTENS_EVERY: Duration = Duration::from_millis(500);
 
+/// How often a run looks whether a person wants it to stop.
+const LISTENS_EVERY: Duration = Duration::from_millis(500);
+
 /// What `init` is asked.
 #[derive(Debug, Clone)]
 pub struct InitRequest {

@@ -110,7 +110,7 @@ pub(crate) fn take_over(global: &Global, command: &TakeOver) -> anyhow::Result<E
         let cancel = CancellationToken::new();
         let mut progress = global.progress();
         let by = command.asking.by();
-        let taking = longhaul.take_over(dir, &by, &command.reason, cancel.clone());
+        let taking = longhaul.take_folder(dir, &by, &command.reason, cancel.clone());
         let outcome = work::watch(&longhaul, &mut progress, &cancel, taking).await;
         progress.finish();
         let ending = outcome?;
