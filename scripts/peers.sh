@@ -1,11 +1,12 @@
 #!/bin/sh
 # Installs what the tests talk to, below the user's cache folder. Safe to run again: what is there stays. Without
 # arguments both Milvus servers; `peers.sh lite`, `peers.sh full`, `peers.sh mcp`,
-# `peers.sh schemathesis` or `peers.sh models` only one of them.
+# `peers.sh schemathesis`, `peers.sh models` or `peers.sh claude` only one of them.
 #
 #   milvus-lite 3.2.2  the small server in Python, which starts within two seconds
 #   milvus 2.3.5       the full standalone server, with its own libraries
 #   mcp 2.3.0          the official Python client of the Model Context Protocol, which `longhaul mcp` is tested with
+#   claude-agent-acp 0.100.0  Claude Code as an agent over ACP, which works for us without its service
 #   anthropic 2.12.0, openai 3.54.0  the official Python clients of two services, which judge the cassette server
 #   schemathesis 4.32.5  sends requests made from the gateway's OpenAPI document, good ones and bad ones
 #   skills-ref 0.1.1   the reference validator of Agent Skills
@@ -74,6 +75,23 @@ schemathesis() {
     say "schemathesis 4.32.5 is there"
 }
 
+# Claude Code behind its ACP adapter, with a Node of its own, as the adapter needs 22.
+claude() {
+    name=claude-agent-acp-0.100.0
+    if [ ! -f "$peers/$name/.whole" ]; then
+        command -v npm >/dev/null 2>&1 || fail "npm is not installed: apt-get install npm"
+        say "installing @agentclientprotocol/claude-agent-acp@0.100.0 into $peers/$name (600 MB)"
+        rm -rf "${peers:?}/$name"
+        mkdir -p "$peers/$name"
+        npm install --prefix "$peers/$name" --no-audit --no-fund --loglevel=error \
+            "@agentclientprotocol/claude-agent-acp@0.100.0" "node@22.23.3" </dev/null >/dev/null ||
+            fail "npm could not install the adapter; see its messages above, and run this again"
+        "$peers/$name/node_modules/.bin/node" --version >/dev/null || fail "the Node of the adapter does not run"
+        touch "$peers/$name/.whole"
+    fi
+    say "claude-agent-acp 0.100.0 is there"
+}
+
 models() {
     environment models-2.12.0-3.54.0 "anthropic==2.12.0" "openai==3.54.0"
     touch "$peers/models-2.12.0-3.54.0/.whole"
@@ -107,7 +125,8 @@ for which in "$@"; do
         schemathesis) schemathesis ;;
         skills) skills ;;
         models) models ;;
+        claude) claude ;;
         playwright) playwright ;;
-        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills or playwright" ;;
+        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude or playwright" ;;
     esac
 done

@@ -26,6 +26,10 @@ const SCHEMATHESIS: &str = "scripts/peers.sh schemathesis && \
     LONGHAUL_TEST_SCHEMATHESIS=\"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/schemathesis-4.32.5/bin/schemathesis\" \
     exec \"$1\" --exact description::schemathesis_finds_nothing --nocapture";
 
+/// Installs Claude Code where it is missing, and lets it work in two sessions against the cassette server.
+const CLAUDE_CODE: &str = "scripts/peers.sh claude && \
+    LONGHAUL_TEST_CLAUDE=\"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/claude-agent-acp-0.100.0/node_modules/.bin/claude-agent-acp\" \
+    exec \"$1\" --exact agents::claude_code_works_in_the_sandbox_without_its_key_or_its_service --nocapture";
 /// Installs the official Python clients of model services where they are missing, and lets them judge the cassette server.
 const MODEL_SDKS: &str = "scripts/peers.sh models && \
     LONGHAUL_TEST_MODEL_SDKS=\"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/models-2.12.0-3.54.0/bin/python\" \
@@ -80,10 +84,13 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
         root,
     )?);
     parts.extend(schemathesis(root, &binaries)?);
+    parts.extend(claude_code(root, &binaries)?);
     parts.extend(model_sdks(root, &binaries)?);
     // By name: the build may have put a new file in the place of the one that is running.
     let xtask = longhaul.with_file_name("xtask");
     parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);
+    let by_agent = ["crash", "--agent", "acp", "--story", "tiny", "--runs", "1", "--kills", "4"];
+    parts.push(suite("four kills of an external agent's sessions", &xtask, &by_agent, root)?);
     for store in ["sqlite", "postgres"] {
         let name = format!("60 kills of durable executions, {store}");
         parts.push(suite(&name, &xtask, &["crash", "durable", "--store", store, "--kills", "60"], root)?);
@@ -117,6 +124,15 @@ fn on_postgres(binaries: &[Binary]) -> anyhow::Result<Vec<Part>> {
         parts.push(suite(&format!("{name}, on PostgreSQL"), Path::new("env"), &args, &binary.folder)?);
     }
     Ok(parts)
+}
+
+/// The real Claude Code as the worker of sessions. In the suites before it has not been installed.
+fn claude_code(root: &Path, binaries: &[Binary]) -> anyhow::Result<Option<Part>> {
+    let Some(binary) = binaries.iter().find(|binary| binary.name == "longhaul-cli, tests/stories") else {
+        return Ok(None);
+    };
+    let args = ["-c", CLAUDE_CODE, "sh", &binary.program.display().to_string()];
+    suite("Claude Code over ACP, offline", Path::new("sh"), &args, root).map(Some)
 }
 
 /// The gateway's own description, tried out by schemathesis. In the suites before it has not been installed.

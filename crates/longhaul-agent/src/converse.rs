@@ -179,6 +179,9 @@ struct Request<'r, 'm> {
 
 impl Request<'_, '_> {
     async fn made(mut self, ctx: &NodeContext) -> Result<Answer, StepError> {
+        if let Some(why) = self.means.host.must_end().await? {
+            return Ok(ended(why));
+        }
         for text in self.means.host.news().await? {
             self.tell(Told::News { text });
         }

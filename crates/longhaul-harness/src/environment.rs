@@ -17,6 +17,7 @@ use longhaul_workspace::Workspace;
 
 use crate::{
     external::ExternalAgent,
+    people::People,
     planning::PlanningSettings,
     spending::{BudgetSettings, Spending},
 };
@@ -123,6 +124,8 @@ pub struct Harness {
     pub sandbox: SandboxFactory,
     /// What runs may spend.
     pub spending: Spending,
+    /// What people tell runs while they work.
+    pub people: People,
     /// Folder for snapshots, sockets and application data, outside every project.
     pub work_dir: PathBuf,
     /// How sessions are run.

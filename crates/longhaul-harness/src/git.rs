@@ -360,6 +360,21 @@ impl Git {
         self.head().await
     }
 
+    /// Commits what a person changed in the folder, in their name; `None` when nothing is changed.
+    ///
+    /// # Errors
+    /// When git fails: nothing is committed.
+    pub async fn commit_by(&self, who: &str, message: &str) -> Result<Option<Commit>, GitError> {
+        self.add_all().await?;
+        if self.run(&["status", "--porcelain", "--untracked-files=no"]).await?.trim().is_empty() {
+            return Ok(None);
+        }
+        let plain: String = who.chars().filter(|letter| !matches!(letter, '<' | '>' | '\n' | '\r')).collect();
+        let author = format!("--author={plain} <{}@localhost>", plain.replace(' ', "."));
+        self.run(&["commit", "--quiet", "--no-verify", "--cleanup=whitespace", &author, "-m", message]).await?;
+        self.head().await
+    }
+
     /// The tip, when this step made it.
     async fn made_by(&self, step: &str) -> Result<Option<Commit>, GitError> {
         let Some(head) = self.head().await? else { return Ok(None) };

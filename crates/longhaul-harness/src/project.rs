@@ -54,6 +54,8 @@ pub struct Project {
     pub adopted: Option<String>,
     /// What the initializer said of it.
     pub brief: Brief,
+    /// Who works in its coding sessions, as it was named last: `own` or `acp:COMMAND`.
+    pub agent: Option<String>,
 }
 
 /// A project to be registered.
@@ -84,6 +86,8 @@ struct Details {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     adopted: Option<String>,
     brief: Brief,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
 }
 
 impl Project {
@@ -100,17 +104,19 @@ impl Project {
             profile: details.profile,
             adopted: details.adopted,
             brief: details.brief,
+            agent: details.agent,
         })
     }
 
     fn details(&self) -> serde_json::Value {
         let (request, base_url) = (self.request.clone(), self.base_url.clone());
         let (profile, adopted) = (self.profile, self.adopted.clone());
-        let details = Details { schema: 1, request, base_url, profile, adopted, brief: self.brief.clone() };
+        let (brief, agent) = (self.brief.clone(), self.agent.clone());
+        let details = Details { schema: 1, request, base_url, profile, adopted, brief, agent };
         serde_json::to_value(details).expect("texts make JSON")
     }
 
-    /// Writes what may change of a project: folder, model, brief.
+    /// Writes what may change of a project: folder, model, brief, agent.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -134,6 +140,7 @@ pub fn create(tx: &mut Tx<'_>, scope: &Scope, new: NewProject) -> Result<Project
         profile: new.profile,
         adopted: new.adopted,
         brief: Brief::default(),
+        agent: None,
     };
     let task = NewTask {
         thread: format!("harness/{body}").parse().expect("a generated id is a valid part of a thread id"),

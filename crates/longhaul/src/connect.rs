@@ -27,7 +27,12 @@ const ATTEMPTS_BEFORE_ANOTHER: u32 = 3;
 pub(crate) struct Connected {
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) servers: Vec<CassetteServer>,
+    /// Address and key of the first of them, for an agent that is served by the same cassette.
+    pub(crate) served: Option<(String, Secret)>,
 }
+
+/// Servers of cassettes with their keys.
+type Servers = Vec<(CassetteServer, Secret)>;
 
 impl Longhaul {
     /// Connects to the model: the one named by flag, environment or file, else the one the project was begun with.
@@ -42,14 +47,16 @@ impl Longhaul {
         let same_kind =
             |stored: &str| ModelSpec::parse(stored).is_some_and(|stored| stored.address_key() == spec.address_key());
         let begun_at = begun_with.filter(|(stored, _)| same_kind(stored)).and_then(|(_, url)| url);
-        let mut servers = Vec::new();
+        let mut servers = Servers::new();
         let first = self.one(&spec, begun_at, !fallback.is_empty(), &mut servers).await?;
         let mut others = Vec::new();
         for (place, other) in fallback.iter().enumerate() {
             others.push(self.one(other, None, place + 1 < fallback.len(), &mut servers).await?);
         }
         let model = if others.is_empty() { first } else { Arc::new(FallbackChat::new(first, others, &self.ambient)) };
-        Ok((Connected { model, servers }, absolute(spec)))
+        let served = servers.first().map(|(server, key)| (server.origin(), key.clone()));
+        let servers = servers.into_iter().map(|(server, _)| server).collect();
+        Ok((Connected { model, servers, served }, absolute(spec)))
     }
 
     /// One model; `another` when there is one to ask after it.
@@ -58,7 +65,7 @@ impl Longhaul {
         spec: &ModelSpec,
         begun_at: Option<&str>,
         another: bool,
-        servers: &mut Vec<CassetteServer>,
+        servers: &mut Servers,
     ) -> Result<Arc<dyn ChatModel>, LonghaulError> {
         match spec {
             ModelSpec::OpenAi(name) | ModelSpec::OpenAiResponses(name) => {
@@ -160,11 +167,7 @@ impl Longhaul {
         }
     }
 
-    async fn cassette(
-        &self,
-        cassette: Cassette,
-        servers: &mut Vec<CassetteServer>,
-    ) -> Result<Arc<dyn ChatModel>, LonghaulError> {
+    async fn cassette(&self, cassette: Cassette, servers: &mut Servers) -> Result<Arc<dyn ChatModel>, LonghaulError> {
         let name = cassette.model().to_owned();
         let key = Secret::random(self.ambient.rng.as_ref());
         let log = std::env::var_os("LONGHAUL_CASSETTE_LOG").map(Into::into);
@@ -172,12 +175,12 @@ impl Longhaul {
         let server = CassetteServer::start(cassette, server_settings, &self.ambient).await?;
         let settings = OpenAiSettings {
             base_url: server.base_url(),
-            api_key: Some(key),
+            api_key: Some(key.clone()),
             api_key_source: "the cassette server of this process".to_owned(),
             window_tokens: self.settings.model.window_tokens,
             ..OpenAiSettings::new(&name)
         };
-        servers.push(server);
+        servers.push((server, key));
         Ok(Arc::new(OpenAiChat::new(settings, &self.ambient)?))
     }
 }

@@ -168,6 +168,14 @@ pub enum LonghaulError {
         /// The variable that usually holds its key.
         variable: &'static str,
     },
+    /// The agent cannot be started as it is named.
+    #[error("the agent {spec:?} cannot be used: {problem}")]
+    Agent {
+        /// As it was named.
+        spec: String,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
     /// Another process works on the project.
     #[error("another longhaul works on this project ({}); wait for it, or end it, then run the command again", holder(.0))]
     Busy(#[source] LeaseError),
@@ -340,6 +348,7 @@ impl LonghaulError {
             | Self::Folder { .. }
             | Self::EmptyRequest
             | Self::NoModel
+            | Self::Agent { .. }
             | Self::NoPrice { .. }
             | Self::NotParked { .. }
             | Self::Cassette(_)

@@ -4,7 +4,9 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use longhaul_core::{Ambient, Event, Scope, TraceId};
 use longhaul_durable::{Progress, Runtime};
-use longhaul_harness::{BisectSettings, Harness, HarnessSettings, SandboxPlace, spending::Spending};
+use longhaul_harness::{
+    BisectSettings, ExternalAgent, Harness, HarnessSettings, SandboxPlace, people::People, spending::Spending,
+};
 use longhaul_memory::{Embedder, Memory, remote::RemoteVectors};
 use longhaul_model::{ChatModel, Retry};
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
@@ -19,7 +21,7 @@ use tokio::sync::broadcast;
 use crate::{
     LonghaulError, embedding,
     memories::wiring,
-    settings::{SandboxNetwork, Settings},
+    settings::{ModelSpec, SandboxNetwork, Settings},
     vectors,
 };
 
@@ -136,8 +138,18 @@ impl Longhaul {
         Ok(embedding::embedder(&self.settings, &self.ambient)?)
     }
 
-    /// The live components of the harness.
+    /// The live components of the harness, with our own loop as the worker.
     pub(crate) fn harness(&self, model: Arc<dyn ChatModel>, embedder: Option<Arc<dyn Embedder>>) -> Arc<Harness> {
+        self.harness_with(model, embedder, None)
+    }
+
+    /// The live components of the harness.
+    pub(crate) fn harness_with(
+        &self,
+        model: Arc<dyn ChatModel>,
+        embedder: Option<Arc<dyn Embedder>>,
+        agent: Option<ExternalAgent>,
+    ) -> Arc<Harness> {
         let (limits, init) = (self.settings.sandbox.clone(), self.program.sandbox_init.clone());
         // Scripts of the user's skills are run where they are.
         let skills: Vec<PathBuf> = self.settings.skills.iter().filter(|folder| folder.is_dir()).cloned().collect();
@@ -168,10 +180,12 @@ impl Longhaul {
                 };
                 settings
             }),
-            spending: Spending::new(self.store.clone(), self.ambient.clone(), self.settings.budget.clone()),
+            spending: Spending::new(self.store.clone(), self.ambient.clone(), self.settings.budget.clone())
+                .answered_also_by(self.settings.model.fallback.iter().filter_map(ModelSpec::name).collect()),
+            people: People::new(self.store.clone()),
             work_dir: self.work_dir(),
             settings: self.harness_settings(),
-            agent: None,
+            agent,
         })
     }
 

@@ -3,14 +3,17 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
+use longhaul_core::TaskScope;
 use longhaul_durable::{Outcome, RunOptions, Status as ExecutionStatus, StopWhen};
 use longhaul_harness::{
-    Harness, HarnessState, Phase, Profile,
+    ExternalAgent, Harness, HarnessState, Phase, Profile,
     features::{self, Feature, pick},
     graph,
     history::{self, SessionEntry, SessionOutcome},
+    people::{self, OrderKind, People},
     planning::examine,
     project::{self, NewProject, Project},
     spending::{self, Money, RunBudget, Spent},
@@ -20,7 +23,10 @@ use longhaul_store::StoreError;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Longhaul, LonghaulError, Until, connect::Connected, folder, settings::ModelSpec, until::Patience};
+use crate::{Longhaul, LonghaulError, Until, agents, connect::Connected, folder, settings::ModelSpec, until::Patience};
+
+/// How often a run looks whether a person wants it to stop.
+const LISTENS_EVERY: Duration = Duration::from_millis(500);
 
 /// What `init` is asked.
 #[derive(Debug, Clone)]
@@ -74,6 +80,10 @@ pub enum Ending {
     Stuck,
     /// A person has to answer something first.
     Waiting,
+    /// A person paused it.
+    Paused,
+    /// A person has the folder.
+    TakenOver,
     /// It was cancelled.
     Interrupted,
 }
@@ -154,7 +164,7 @@ impl Longhaul {
                 return Err(LonghaulError::OtherRequest { dir: asked.dir, request: project.request.clone() });
             }
         } else if asked.adopt {
-            examine(&asked.dir).await?;
+            examine(&folder::absolute(&asked.dir)?).await?;
         } else {
             folder::check_new(&asked.dir)?;
         }
@@ -170,7 +180,8 @@ impl Longhaul {
             self.set_remote(&project, remote).await?;
         }
         self.take_over(&project).await?;
-        let harness = self.harness(connected.model.clone(), Some(embedder));
+        let (project, agent) = self.with_agent(project, &connected).await?;
+        let harness = self.harness_with(connected.model.clone(), Some(embedder), agent);
         self.begin_spending(&harness, &project, RunLimits::default()).await?;
         let spending = harness.spending.clone();
         let stop: StopWhen<HarnessState> =
@@ -190,15 +201,17 @@ impl Longhaul {
         let until = limits.until.and_then(Until::moment);
         let budget = RunBudget { tokens_max: limits.tokens, money_max: limits.money, until };
         harness.spending.begin(&project.owner, budget).await?;
-        let model = &harness.model.info().name;
-        if harness.spending.lacks_price(model) {
-            return Err(LonghaulError::NoPrice { model: model.clone() });
+        let agent = harness.agent.iter().map(|agent| agent.settings.name());
+        for model in std::iter::once(harness.model.info().name.clone()).chain(agent) {
+            if let Some(model) = harness.spending.lacks_price(&model) {
+                return Err(LonghaulError::NoPrice { model });
+            }
         }
         Ok(harness.spending.stops())
     }
 
     async fn register(&self, asked: &InitRequest, spec: &ModelSpec) -> Result<Project, LonghaulError> {
-        let adopted = if asked.adopt { Some(examine(&asked.dir).await?.commit) } else { None };
+        let adopted = if asked.adopt { Some(examine(&folder::absolute(&asked.dir)?).await?.commit) } else { None };
         let new = NewProject {
             dir: if asked.adopt { folder::absolute(&asked.dir)? } else { folder::make_new(&asked.dir)? },
             request: asked.request.trim().to_owned(),
@@ -228,6 +241,24 @@ impl Longhaul {
         Ok(project)
     }
 
+    /// The project with the agent that was named last, and how that is worked with. Nothing of an agent is looked for until
+    /// somebody names one.
+    async fn with_agent(
+        &self,
+        mut project: Project,
+        connected: &Connected,
+    ) -> Result<(Project, Option<ExternalAgent>), LonghaulError> {
+        let named = self.settings.harness.agent.spec.clone();
+        if named.is_some() && named != project.agent {
+            project.agent = named;
+            let saved = project.clone();
+            self.store.write::<_, StoreError>(move |tx| saved.save(tx)).await?;
+        }
+        let Some(spec) = project.agent.as_deref().filter(|spec| *spec != "own") else { return Ok((project, None)) };
+        let agent = agents::external(spec, &self.settings, connected.served.clone(), &project.dir)?;
+        Ok((project, Some(agent)))
+    }
+
     /// Goes on with a project until it is done, or a limit is reached. Planning that was interrupted is finished first.
     ///
     /// # Errors
@@ -243,13 +274,20 @@ impl Longhaul {
         if let Some(report) = self.nothing_to_do(&project).await? {
             return Ok(report);
         }
+        let owner = project.owner.clone();
+        let standing = self.store.read::<_, StoreError>(move |read| people::orders(read, &owner)).await?;
+        if standing.iter().any(|order| order.kind == OrderKind::Pause) {
+            let rows = self.rows(&project).await?;
+            return self.run_report(&project, Ending::Paused, &rows).await;
+        }
         self.check_machine().await?;
         let (connected, spec) = self.connect(Some((&project.model, project.base_url.as_deref()))).await?;
         let embedder = self.embedder()?;
         self.take_over(&project).await?;
         let planned = self.rows(&project).await?.planned();
         let project = if planned { project } else { self.with_model(project, &spec).await? };
-        let harness = self.harness(connected.model.clone(), Some(embedder));
+        let (project, agent) = self.with_agent(project, &connected).await?;
+        let harness = self.harness_with(connected.model.clone(), Some(embedder), agent);
         let rows = self.rows(&project).await?;
         if let Some(limit) = self.begin_spending(&harness, &project, limits).await? {
             stop_server(connected).await;
@@ -316,11 +354,18 @@ impl Longhaul {
     ) -> Result<RunReport, LonghaulError> {
         let graph = graph(harness)?;
         let initial = self.rows(project).await?.state();
+        let asked_to_end = cancel.clone();
+        let (cancel, people) = (cancel.child_token(), harness.people.clone());
+        people.orders(&project.owner).await?;
+        let listening = people.clone();
+        let stop: StopWhen<HarnessState> = Arc::new(move |state| stop(state) || listening.has_taken_over());
+        let ears = tokio::spawn(listen(people.clone(), project.owner.clone(), cancel.clone()));
         let options = RunOptions { cancel, stop_when: Some(stop), ..RunOptions::default() };
         // Memories get their vectors while the application boots and the browser works, not when they are asked for.
         let stop_indexing = CancellationToken::new();
         let indexing = tokio::spawn(harness.memory.indexer().run(stop_indexing.clone().cancelled_owned()));
         let outcome = self.runtime.run(&graph, &project.owner, &project.thread, initial, options).await;
+        ears.abort();
         stop_indexing.cancel();
         harness.browser.close().await;
         if let Err(error) = indexing.await {
@@ -330,13 +375,19 @@ impl Longhaul {
             tracing::warn!(%error, "some memories are found by keyword only until the next run");
         }
         let limit = harness.spending.stops();
+        let orders = people.orders(&project.owner).await?;
+        let stands = |kind: OrderKind| orders.iter().any(|order| order.kind == kind);
         let ending = match outcome? {
             Outcome::Completed(state) if state.phase == Phase::Done => Ending::Done,
             Outcome::Completed(_) => Ending::Stuck,
+            Outcome::Stopped(_) if stands(OrderKind::TakeOver) => Ending::TakenOver,
             Outcome::Stopped(_) if limit.is_some() => Ending::Budget,
             Outcome::Stopped(state) if state.sessions == 0 => Ending::Planned,
             Outcome::Stopped(_) => Ending::Limit,
             Outcome::Waiting(_) => Ending::Waiting,
+            Outcome::Cancelled if asked_to_end.is_cancelled() => Ending::Interrupted,
+            Outcome::Cancelled if stands(OrderKind::Pause) => Ending::Paused,
+            Outcome::Cancelled if stands(OrderKind::TakeOver) => Ending::TakenOver,
             Outcome::Cancelled => Ending::Interrupted,
             Outcome::NeedsReconcile(pending) => return Err(LonghaulError::Unreconciled { count: pending.len() }),
             Outcome::Failed { error, .. } => return Err(LonghaulError::stopped(project.dir.clone(), error)),
@@ -369,6 +420,23 @@ impl Longhaul {
             Ok(Rows { features: features::all(read, &owner)?, sessions: history::all(read, &owner)? })
         });
         Ok(read.await?)
+    }
+}
+
+/// Ends the run when somebody pauses it, and lets it know when somebody wants the folder.
+async fn listen(people: People, owner: TaskScope, cancel: CancellationToken) {
+    let mut looks = tokio::time::interval(LISTENS_EVERY);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        match people.orders(&owner).await {
+            Ok(orders) if orders.iter().any(|order| order.kind == OrderKind::Pause) => {
+                cancel.cancel();
+                return;
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "nobody listens to people for a moment"),
+        }
     }
 }
 

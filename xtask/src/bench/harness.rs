@@ -14,9 +14,18 @@ use serde_json::Value;
 use super::{Bar, Row, median};
 
 pub(super) fn rows(root: &Path, flags: &[&str]) -> anyhow::Result<Vec<Row>> {
-    ensure!(flags.is_empty(), "the bench harness takes no flags");
+    ensure!(matches!(flags, [] | ["--large" | "--without-large"]), "its flags are --large and --without-large");
     let program = super::longhaul(root)?;
     let scratch = tempfile::tempdir().context("a folder for the demo")?;
+    let large = if flags == ["--without-large"] {
+        Vec::new()
+    } else {
+        super::large::rows(&program, &scratch.path().join("large"))?
+    };
+    if flags == ["--large"] {
+        super::show(&large);
+        return Ok(large);
+    }
     let demo = Demo { program: &program, place: scratch.path() };
     let mut rows = vec![help(&program)?];
     rows.extend(whole_demo(&demo)?);
@@ -24,6 +33,7 @@ pub(super) fn rows(root: &Path, flags: &[&str]) -> anyhow::Result<Vec<Row>> {
     rows.push(recall(root)?);
     rows.extend(sandbox(root)?);
     rows.extend(super::verifier::rows(root, &program)?);
+    rows.extend(large);
     super::show(&rows);
     Ok(rows)
 }

@@ -6,6 +6,7 @@
 mod durable;
 pub(crate) mod gateway;
 mod harness;
+mod large;
 mod machine;
 mod memory;
 mod row;

@@ -1,4 +1,4 @@
-//! `cargo xtask crash [--runs N] [--kills K] [--seed S]`: kills the demo at random moments, again and again, and compares
+//! `cargo xtask crash [--runs N] [--kills K] [--seed S] [--agent own|acp] [--story demo|tiny]`: kills the demo at random moments, again and again, and compares
 //! what it came to with what an undisturbed run comes to.
 //!
 //! It looks at the program from outside only: its commands' JSON, git, and the log of the cassette server, whose entries
@@ -20,13 +20,18 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 
-use self::{ledger::Ledger, subject::Subject, writers::Writers};
+use self::{
+    ledger::Ledger,
+    subject::{Story, Subject},
+    writers::Writers,
+};
 
 /// What was asked for.
 struct Plan {
     runs: u64,
     kills: u64,
     seed: u64,
+    story: Story,
 }
 
 /// Most tries to land one run's kills; a run that keeps finishing first would otherwise go on for ever.
@@ -47,7 +52,7 @@ pub(crate) fn run(args: &[&str], root: &Path) -> anyhow::Result<bool> {
     let program = crate::bench::longhaul(root)?;
     let scratch = tempfile::tempdir().context("a folder for the runs")?;
     println!("crash: an undisturbed run first");
-    let calm = Subject::new(&program, &scratch.path().join("calm"))?;
+    let calm = Subject::new(&program, &scratch.path().join("calm"), root, plan.story)?;
     let took = calm.run_to_end()?;
     let expected = calm.outcome()?;
     ensure!(expected.all_pass(), "the undisturbed demo does not finish: {expected:?}");
@@ -56,7 +61,8 @@ pub(crate) fn run(args: &[&str], root: &Path) -> anyhow::Result<bool> {
     for number in 0..plan.runs {
         let seed = plan.seed.wrapping_add(number);
         let place = scratch.path().join(format!("run-{number}"));
-        match one_run(&program, &place, &plan, seed, took).and_then(|done| done.compare(&expected).map(|()| done)) {
+        match one_run(&program, &place, root, &plan, seed, took).and_then(|done| done.compare(&expected).map(|()| done))
+        {
             Ok(done) => {
                 passed += 1;
                 println!("crash: run {} ok: {} kills, {}", number + 1, plan.kills, done.summary());
@@ -80,24 +86,35 @@ fn scratch_kept(place: &Path) -> String {
 }
 
 fn parse(args: &[&str]) -> anyhow::Result<Plan> {
-    let mut plan = Plan { runs: 5, kills: 20, seed: 1 };
+    let mut plan = Plan { runs: 5, kills: 20, seed: 1, story: Story::default() };
     let mut rest = args.iter();
     while let Some(flag) = rest.next() {
-        let value = rest.next().with_context(|| format!("{flag} needs a number"))?;
-        let number: u64 = value.parse().with_context(|| format!("{flag} {value}: not a number"))?;
-        match *flag {
-            "--runs" => plan.runs = number,
-            "--kills" => plan.kills = number,
-            "--seed" => plan.seed = number,
-            _ => bail!("unknown flag {flag}; there are --runs, --kills, --seed"),
+        let value = rest.next().with_context(|| format!("{flag} needs a value"))?;
+        let number = || value.parse::<u64>().with_context(|| format!("{flag} {value}: not a number"));
+        match (*flag, *value) {
+            ("--runs", _) => plan.runs = number()?,
+            ("--kills", _) => plan.kills = number()?,
+            ("--seed", _) => plan.seed = number()?,
+            ("--agent", "own" | "acp") => plan.story.is_by_agent = *value == "acp",
+            ("--story", "demo" | "tiny") => plan.story.is_tiny = *value == "tiny",
+            _ => {
+                bail!("unknown: {flag} {value}; there are --runs, --kills, --seed, --agent own|acp, --story demo|tiny")
+            }
         }
     }
     Ok(plan)
 }
 
 /// Starts the demo, kills it after a random time, and so on; the last start runs to the end.
-fn one_run(program: &Path, place: &Path, plan: &Plan, seed: u64, took: Duration) -> anyhow::Result<subject::Outcome> {
-    let subject = Subject::new(program, place)?;
+fn one_run(
+    program: &Path,
+    place: &Path,
+    root: &Path,
+    plan: &Plan,
+    seed: u64,
+    took: Duration,
+) -> anyhow::Result<subject::Outcome> {
+    let subject = Subject::new(program, place, root, plan.story)?;
     let mut ledger = Ledger::default();
     let mut random = SplitMix(seed);
     // Kills are spread over the whole story: each start gets about its share of the undisturbed time.

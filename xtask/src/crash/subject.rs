@@ -16,6 +16,32 @@ use serde_json::Value;
 /// Longest time of one start; the promise is a demo within 120 s.
 const RUN_MAX: Duration = Duration::from_secs(600);
 
+/// What is played, and who works in it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Story {
+    /// The short story of the tests instead of the demo.
+    pub(super) is_tiny: bool,
+    /// An external agent instead of our own loop: one that does what the cassette says.
+    pub(super) is_by_agent: bool,
+}
+
+impl Story {
+    fn args(self, root: &Path) -> Vec<String> {
+        let tiny = "crates/longhaul-cli/tests/stories/tiny.cassette.toml";
+        let cassette = root.join(if self.is_tiny { tiny } else { "demo/chat.cassette.toml" });
+        let mut args = vec!["demo".to_owned()];
+        if self.is_tiny {
+            args.extend(["--cassette".to_owned(), cassette.display().to_string()]);
+        }
+        if self.is_by_agent {
+            let player = root.join("crates/longhaul-cli/tests/agents/cassette_agent.py");
+            let agent = format!("acp:/usr/bin/python3 {} {}", player.display(), cassette.display());
+            args.extend(["--agent".to_owned(), agent]);
+        }
+        args
+    }
+}
+
 /// A demo with a home and a folder of its own.
 pub(super) struct Subject {
     program: PathBuf,
@@ -23,10 +49,11 @@ pub(super) struct Subject {
     dir: PathBuf,
     served: PathBuf,
     output: PathBuf,
+    args: Vec<String>,
 }
 
 impl Subject {
-    pub(super) fn new(program: &Path, place: &Path) -> anyhow::Result<Self> {
+    pub(super) fn new(program: &Path, place: &Path, root: &Path, story: Story) -> anyhow::Result<Self> {
         fs::create_dir_all(place).with_context(|| place.display().to_string())?;
         Ok(Self {
             program: program.to_owned(),
@@ -34,6 +61,7 @@ impl Subject {
             dir: place.join("app"),
             served: place.join("served.jsonl"),
             output: place.join("output.txt"),
+            args: story.args(root),
         })
     }
 
@@ -46,7 +74,8 @@ impl Subject {
 
     fn start(&self) -> anyhow::Result<std::process::Child> {
         let output = fs::OpenOptions::new().create(true).append(true).open(&self.output)?;
-        let mut command = self.command(&["demo"]);
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        let mut command = self.command(&args);
         command.stdout(output.try_clone()?).stderr(output);
         command.spawn().with_context(|| self.program.display().to_string())
     }
@@ -93,9 +122,11 @@ impl Subject {
         Ok(parsed.filter_map(|line| line["entry"].as_str().map(str::to_owned)).collect())
     }
 
-    /// Answers of the model that the store holds.
+    /// Answers of the cassette that the store holds. What an external agent answers is not asked of the cassette.
     pub(super) fn recorded_answers(&self) -> anyhow::Result<usize> {
-        Ok(self.events()?.iter().filter(|event| event["kind"] == "model.answered").count())
+        let of_agent = |event: &Value| event["step"].as_str().is_some_and(|step| step.contains("/agent#"));
+        let answered = |event: &&Value| event["kind"] == "model.answered" && !of_agent(event);
+        Ok(self.events()?.iter().filter(answered).count())
     }
 
     fn events(&self) -> anyhow::Result<Vec<Value>> {

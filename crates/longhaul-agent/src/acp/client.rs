@@ -23,7 +23,7 @@ const CANCEL_MAX: Duration = Duration::from_secs(15);
 /// Most bytes kept of what the agent says last.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Tool calls remembered at once.
-const CALLS_MAX: usize = 4_096;
+const CALLS_MAX: usize = 256;
 /// Answers prepared at once; more requests wait.
 const REQUESTS_MAX: usize = 64;
 /// Characters of a token, where the agent does not tell its usage: a cautious guess.
@@ -49,6 +49,8 @@ pub struct TurnEnd {
     pub reason: StopReason,
     /// Why we cancelled it, if we did.
     pub cancelled: Option<Cancelled>,
+    /// Whether the agent answered at all; one that does not heed a cancellation is no longer waited for.
+    pub is_answered: bool,
     /// What the agent said last, after its last tool call.
     pub text: String,
     /// Tokens, told or estimated.
@@ -153,7 +155,7 @@ impl<R: AsyncBufRead + Unpin + Send, W: AsyncWrite + Unpin + Send> AcpClient<R, 
                 }
             });
             match next.await {
-                Err(_) if turn.cancelled.is_some() => return Ok(turn.end(StopReason::Cancelled, None)),
+                Err(_) if turn.cancelled.is_some() => return Ok(turn.unanswered()),
                 Err(_) if Instant::now() >= limits.until => self.cancel(&mut turn, Cancelled::OutOfTime).await?,
                 // A command of ours that still runs is a sign of life.
                 Err(_) if !replies.is_empty() => alive_at = Instant::now(),
@@ -342,6 +344,10 @@ impl Turn {
         self.prompt_chars += update["rawOutput"].to_string().len() as u64 + update["content"].to_string().len() as u64;
     }
 
+    fn unanswered(self) -> TurnEnd {
+        TurnEnd { is_answered: false, ..self.end(StopReason::Cancelled, None) }
+    }
+
     fn end(self, reason: StopReason, told: Option<ToldUsage>) -> TurnEnd {
         let mut usage = Usage::default();
         match told {
@@ -355,7 +361,8 @@ impl Turn {
                 usage.estimated = true;
             }
         }
-        TurnEnd { reason, cancelled: self.cancelled, text: self.text, usage, tools: self.tools }
+        let (cancelled, text, tools) = (self.cancelled, self.text, self.tools);
+        TurnEnd { reason, cancelled, is_answered: true, text, usage, tools }
     }
 }
 

@@ -55,8 +55,10 @@ pub struct AskedPermission {
     pub kind: String,
     /// What it is about, in the agent's words, one line.
     pub title: String,
-    /// The exact arguments, as JSON, cut where they are long.
+    /// The exact arguments as JSON text, cut where they are long.
     pub input: String,
+    /// The exact arguments; nothing where the agent does not tell them.
+    pub arguments: Value,
     /// The options offered: id and kind.
     pub(super) options: Vec<(String, String)>,
 }
@@ -64,22 +66,24 @@ pub struct AskedPermission {
 impl AskedPermission {
     /// A request without options, for whoever tests rules.
     #[must_use]
-    pub fn about(kind: &str, title: &str, input: &str) -> Self {
-        let [kind, title, input] = [kind, title, input].map(str::to_owned);
-        Self { kind, title, input, options: Vec::new() }
+    pub fn about(kind: &str, title: &str, arguments: Value) -> Self {
+        let [kind, title] = [kind, title].map(str::to_owned);
+        Self { kind, title, input: arguments.to_string(), arguments, options: Vec::new() }
     }
 
     pub(super) fn parse(params: &Value, known: Option<&Call>) -> Self {
         let call = &params["toolCall"];
         let kind = text(&call["kind"]).or_else(|| known.map(|k| k.kind.clone())).unwrap_or_else(|| "other".to_owned());
         let title = text(&call["title"]).or_else(|| known.map(|k| k.title.clone())).unwrap_or_default();
-        let input = match &call["rawInput"] {
+        let arguments = match &call["rawInput"] {
             Value::Null => known.map(|k| k.input.clone()).unwrap_or_default(),
-            given => shortened(&given.to_string(), INPUT_CHARS_MAX),
+            given => given.clone(),
         };
+        let input = if arguments.is_null() { String::new() } else { arguments.to_string() };
+        let input = shortened(&input, INPUT_CHARS_MAX);
         let options = params["options"].as_array().map(Vec::as_slice).unwrap_or_default().iter();
         let options = options.filter_map(|option| Some((text(&option["optionId"])?, text(&option["kind"])?)));
-        Self { kind, title: line(&title), input, options: options.collect() }
+        Self { kind, title: line(&title), input, arguments, options: options.collect() }
     }
 
     /// The option to select: for this once if offered, as nothing may stay allowed that nobody sees again.
@@ -94,7 +98,7 @@ impl AskedPermission {
 pub(super) struct Call {
     pub(super) kind: String,
     pub(super) title: String,
-    pub(super) input: String,
+    pub(super) input: Value,
     pub(super) told: bool,
 }
 
@@ -108,7 +112,7 @@ impl Call {
             self.title = line(&title);
         }
         if !update["rawInput"].is_null() {
-            self.input = shortened(&update["rawInput"].to_string(), INPUT_CHARS_MAX);
+            self.input = update["rawInput"].clone();
         }
         let is_error = match update["status"].as_str() {
             Some("completed") => false,

@@ -33,6 +33,9 @@ pub(crate) struct Demo {
     /// Play another story; docs/cassettes.md tells how to write one
     #[arg(long, value_name = "FILE", conflicts_with = "profile")]
     cassette: Option<PathBuf>,
+    /// Who works in coding sessions: own, or acp:COMMAND for an agent served by the same cassette
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
     /// Play the story of another kind of work: research (a review that cites its sources) or documents (a financial model)
     #[arg(long, value_name = "NAME", default_value = "software")]
     profile: Profile,
@@ -45,7 +48,9 @@ const HONESTY: &str = "replies come from a cassette, everything else is real";
 pub(crate) fn run(global: &Global, command: &Demo) -> anyhow::Result<Exit> {
     let told = told_by_profile(global, command)?;
     let (spec, request) = story(command.cassette.as_deref().or(told.as_deref()))?;
-    let settings = global.settings(command.dir.as_deref(), &[("model.spec", Some(&spec), "--cassette")])?;
+    let flags =
+        [("model.spec", Some(spec.as_str()), "--cassette"), ("harness.agent", command.agent.as_deref(), "--agent")];
+    let settings = global.settings(command.dir.as_deref(), &flags)?;
     work::runtime()?.block_on(async {
         let longhaul = work::open(settings).await?;
         let dir = match &command.dir {

@@ -55,16 +55,20 @@ pub(crate) struct ModelFlags {
     /// or Anthropic's own]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
+    /// Who works in coding sessions: own, or acp:COMMAND for an agent such as acp:claude-agent-acp [default: the project's]
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
 }
 
 impl ModelFlags {
     /// The address is meant for the model's service, whichever protocol that speaks.
-    pub(super) fn assignments(&self) -> [(&'static str, Option<&str>, &'static str); 3] {
+    pub(super) fn assignments(&self) -> [(&'static str, Option<&str>, &'static str); 4] {
         let base_url = self.base_url.as_deref();
         [
             ("model.spec", self.model.as_deref(), "--model"),
             ("model.base_url", base_url, "--base-url"),
             ("model.anthropic_url", base_url, "--base-url"),
+            ("harness.agent", self.agent.as_deref(), "--agent"),
         ]
     }
 }

@@ -20,6 +20,7 @@ mod knowledge;
 mod log;
 mod mcp;
 mod memory;
+mod people;
 mod report;
 mod review;
 mod run;
@@ -49,6 +50,10 @@ pub(crate) enum Command {
     Features(features::Features),
     Log(log::Log),
     Verify(verify::Verify),
+    Steer(people::Steer),
+    Pause(people::Pause),
+    TakeOver(people::TakeOver),
+    Resume(people::Resume),
     Report(report::Report),
     Executions(executions::Executions),
     Waits(waits::Waits),
@@ -93,6 +98,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Features(command) => features::run(&global, &command),
         Command::Log(command) => log::run(&global, &command),
         Command::Verify(command) => verify::run(&global, &command),
+        Command::Steer(command) => people::steer(&global, &command),
+        Command::Pause(command) => people::pause(&global, &command),
+        Command::TakeOver(command) => people::take_over(&global, &command),
+        Command::Resume(command) => people::resume(&global, &command),
         Command::Report(command) => report::run(&global, &command),
         Command::Executions(command) => executions::run(&global, &command),
         Command::Waits(command) => waits::run(&global, &command),

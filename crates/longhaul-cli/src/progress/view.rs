@@ -99,6 +99,7 @@ impl View {
             "feature.broken" => self.broken(data),
             "model.answered" => self.answered(data),
             "tool.called" => self.called(data),
+            "agent.started" => self.one(Glyph::Detail, &format!("{} begins", text(data, "agent"))),
             "tamper.undone" => self.tampered(data),
             "agent.permission" => self.permission(data),
             "claim.refused" => self.refused(data),
@@ -294,7 +295,11 @@ impl View {
         self.one(Glyph::Notice, &format!("{path} was changed{how}: undone, only a verdict changes it"))
     }
 
+    /// What an external agent asked for and the policy allows goes by in silence.
     fn permission(&self, data: &Value) -> Vec<String> {
+        if text(data, "decision") == "allowed" {
+            return Vec::new();
+        }
         let (tool, decision, why) = (text(data, "tool"), text(data, "decision"), text(data, "why"));
         let glyph = if decision == "approved" { Glyph::Detail } else { Glyph::Notice };
         self.one(glyph, &format!("{tool} was {decision}: {why}"))

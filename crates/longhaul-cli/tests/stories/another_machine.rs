@@ -63,7 +63,7 @@ fn a_run_killed_on_one_machine_is_finished_on_another() {
     let checks: Value =
         serde_json::from_slice(&fs::read(shared.disk("one").join("app/feature_checks.json")).unwrap()).unwrap();
     let task = checks["task"].as_str().unwrap().to_owned();
-    let mut first = Running::start(&mut shared.on("one", &["run", "--dir", "app", "--json"]));
+    let first = Running::start(&mut shared.on("one", &["run", "--dir", "app", "--json"]));
     first.line(|event| event["kind"] == "claim.refused");
     drop(first); // as SIGKILL does
     fs::remove_dir_all(shared.disk("one")).unwrap();
@@ -114,7 +114,7 @@ fn everything_is_there(shared: &Shared, remote: &std::path::Path) {
     let mut report = shared.on("two", &["report", "--dir", "elsewhere", "--out", "report.html"]);
     assert!(report.stdout(Stdio::null()).status().unwrap().success());
     let page = fs::read_to_string(shared.disk("two").join("report.html")).unwrap();
-    assert!(page.matches("data:image/").count() >= 6, "{} pictures", page.matches("data:image/").count());
+    assert!(page.matches("data:image/").count() >= 4, "{} pictures", page.matches("data:image/").count());
     for feature in ["F01", "F02", "F03"] {
         assert!(page.contains(feature), "{feature}");
     }

@@ -26,7 +26,7 @@ const FLOODS_ITS_LOG: &str =
     "#!/bin/sh\n(yes 'a line that nobody reads' | head -c 200000000) &\nexec python3 server.py\n";
 
 fn crashes() -> String {
-    SERVER.replace("class Handler", "LEFT = [1]\n\n\nclass Handler").replace(
+    SERVER.replace("class Handler", "LEFT = []\n\n\nclass Handler").replace(
         "    def log_message",
         "    def do_GET(self):\n        if not LEFT:\n            os._exit(1)\n        LEFT.pop()\n        super().do_GET()\n\n    def log_message",
     )
@@ -71,7 +71,11 @@ fn a_browser_that_is_killed_is_started_again(stage: &Stage) {
             processes::command_line(*id)
                 .is_some_and(|line| line.contains("--remote-debugging-pipe") && line.contains("chrom"))
         });
-        if let (false, Some(browser)) = (killed, browser) {
+        // Once it draws a page: one that dies while it starts is waited for, and told as what it is.
+        let draws = processes::descendants(verifying.pid())
+            .into_iter()
+            .any(|id| processes::command_line(id).is_some_and(|line| line.contains("--type=renderer")));
+        if let (false, true, Some(browser)) = (killed, draws, browser) {
             let pid = rustix::process::Pid::from_raw(browser.cast_signed()).unwrap();
             killed = rustix::process::kill_process(pid, rustix::process::Signal::KILL).is_ok();
         }
@@ -80,7 +84,7 @@ fn a_browser_that_is_killed_is_started_again(stage: &Stage) {
     let code = verifying.wait();
     if code != Some(0) {
         // It died before anybody could use it: told, and nothing was decided.
-        assert_eq!(code, Some(1));
+        assert!(matches!(code, Some(1 | 4)), "{code:?}");
         let status: Value = serde_json::from_str(&stage.run_to(0, &["status", "--dir", "app", "--json"]).out).unwrap();
         assert_eq!(status["passing"], 1);
     }
@@ -109,6 +113,7 @@ fn a_refusal_and_an_endless_answer_end_the_session_and_the_next_goes_on() {
     let stage = Stage::new();
     let mut story = Story::with_plan();
     story.add(Turn::of("F01").refuse("I cannot help with that."));
+    story.add(Turn::of("F01").call("hand_over", json!({"note": "the service refuses to go on"})));
     let planned = story.cassette();
     stage.write("story.toml", &planned);
     let request = "Build a page that greets";

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene has failed")]
 
 mod adopting;
+mod agents;
 mod another_machine;
 mod bad_input;
 mod budget;
@@ -12,6 +13,7 @@ mod chinese;
 mod faults;
 mod interruption;
 mod isolation;
+mod people;
 mod permission;
 mod planning;
 mod processes;

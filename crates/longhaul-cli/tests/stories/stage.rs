@@ -169,6 +169,10 @@ impl Running {
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     }
 
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+    }
+
     pub(crate) fn wait(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }

@@ -8,7 +8,7 @@ use longhaul_tools::files::ProjectFiles;
 use serde_json::json;
 
 use super::{
-    permission::{Decision, PermissionRules, decide},
+    permission::{Decision, decide},
     terminals::Terminals,
 };
 use crate::sitting::Sitting;
@@ -16,7 +16,6 @@ use crate::sitting::Sitting;
 /// The desk of one session.
 pub(super) struct Desk<'s> {
     pub(super) sitting: &'s Sitting<'s>,
-    pub(super) rules: &'s PermissionRules,
     pub(super) decisions: &'s [Decision],
     pub(super) files: ProjectFiles,
     pub(super) terminals: Terminals,
@@ -52,13 +51,14 @@ impl Desk<'_> {
 #[async_trait]
 impl AgentHost for Desk<'_> {
     async fn permission(&self, asked: &AskedPermission) -> Permission {
-        let answer = decide(self.rules, self.decisions, asked);
+        let answer = decide(&self.sitting.harness.settings.policy, self.decisions, asked);
         let decision = match answer {
-            Permission::Allow => "allow",
-            Permission::Deny => "deny",
-            Permission::Ask => "ask",
+            Permission::Allow => "allowed",
+            Permission::Deny => "denied",
+            Permission::Ask => "asked about",
         };
-        let data = json!({"kind": asked.kind, "title": asked.title, "input": asked.input, "decision": decision});
+        let tool = format!("agent__{}", asked.kind);
+        let data = json!({"tool": tool, "decision": decision, "why": asked.title, "input": asked.input});
         self.tell(EventDraft::business("agent.permission", data)).await;
         answer
     }

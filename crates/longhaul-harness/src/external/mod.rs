@@ -15,7 +15,6 @@ mod settings;
 mod terminals;
 mod words;
 
-pub use permission::PermissionRules;
 pub use settings::{AgentSettings, ExternalAgent};
 
 pub(crate) use session::{Worked, work};

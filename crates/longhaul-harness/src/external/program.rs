@@ -48,6 +48,7 @@ pub(super) fn sandbox(s: &Sitting<'_>, agent: &ExternalAgent) -> Result<Sandbox,
 pub(super) async fn start(s: &Sitting<'_>, agent: &ExternalAgent, sandbox: &Sandbox) -> Result<Connected, StepError> {
     let mut command = SandboxCommand::argv(agent.settings.command.iter().cloned());
     command.env.extend(agent.settings.env.iter().cloned());
+    command.gateways.extend(agent.gateways.iter().cloned());
     let mut program = sandbox.start_program(command, None).map_err(NoAgent::from)?;
     let Some((output, input)) = program.take_streams() else {
         return Err(NoAgent::from(SandboxError::Setup { detail: "the agent has no streams".to_owned() }).into());

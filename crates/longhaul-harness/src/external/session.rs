@@ -1,13 +1,15 @@
 //! One session of an external agent: prompt, turn, claim, verdict, until one ends it; recorded as one step.
 
+use std::sync::Arc;
+
 use longhaul_agent::{
-    Conversed, Ending,
+    Conversed, Ending, Purse, Reservation, Reserved, Wanted,
     acp::{AcpError, AcpLimits, AskedPermission, Cancelled, StopReason, TurnEnd},
 };
 use longhaul_core::{EventDraft, ToolCall};
 use longhaul_durable::{NodeError, StepError, Wait};
 use longhaul_memory::actions::Action;
-use longhaul_model::Usage;
+use longhaul_model::{ChatResponse, Finish, Usage};
 use longhaul_tools::files::ProjectFiles;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -66,6 +68,9 @@ struct Sat {
     deeds: Vec<Action>,
     #[serde(skip)]
     events: Vec<EventDraft>,
+    /// What its turns cost, in place of what was reserved for them.
+    #[serde(skip)]
+    paid: Vec<(Reservation, ChatResponse)>,
 }
 
 /// How it ended.
@@ -92,6 +97,11 @@ pub(crate) async fn work(
         let sat = sit(s, agent, feature, prompt, &decisions).await?;
         s.left(sat.tree.clone());
         let End::Asked { kind, title, input } = sat.end.clone() else { return worked(sat, feature) };
+        if decisions.len() >= QUESTIONS_MAX {
+            let note = format!("it asked {QUESTIONS_MAX} times; the last time about {title}");
+            let end = End::HandedOver { note, why: "too many questions".to_owned() };
+            return worked(Sat { end, ..sat }, feature);
+        }
         let shown: String = title.chars().take(TITLE_SHOWN_CHARS).collect();
         let question = Wait::approval(&format!("may the agent do this: {shown}")).payload(json!({
             "feature": feature.id(), "kind": kind, "title": title, "input": input,
@@ -139,6 +149,7 @@ async fn sit(
 ) -> Result<Sat, NodeError> {
     let (owner, session, memory) = (s.owner(), s.session, s.harness.memory.clone());
     let step = s.ctx.step_id(STEP).within();
+    let purse = s.harness.spending.purse(s.owner(), s.session);
     let work = async {
         let found = match s.tree() {
             Some(tree) => tree,
@@ -158,6 +169,7 @@ async fn sit(
         |sat: &Sat| sat.events.clone(),
         move |tx, sat: &Sat| {
             deeds::capture(tx, &memory, &owner, &sat.deeds)?;
+            sat.paid.iter().try_for_each(|(reservation, answer)| purse.settle(tx, reservation, answer))?;
             sat.verdicts.iter().try_for_each(|verdict| verdict.commit(tx, &owner, session, None))
         },
     )
@@ -182,7 +194,6 @@ async fn attempt(
     let shell = s.harness.settings.shell;
     let desk = Desk {
         sitting: s,
-        rules: &agent.settings.permissions,
         decisions,
         files: ProjectFiles::open(&s.project().dir)?,
         terminals: Terminals::new(sandbox, std::time::Duration::from_secs(shell.seconds_max), shell.output_bytes_max),
@@ -212,7 +223,10 @@ async fn attempt(
             tree: before.clone(),
             deeds: Vec::new(),
             events: Vec::new(),
+            paid: Vec::new(),
         },
+        purse: s.harness.spending.purse(s.owner(), s.session),
+        name: agent.settings.name(),
     };
     let ended = talk.hold(prompt).await;
     talk.desk.terminals.end_all();
@@ -256,6 +270,9 @@ struct Talk<'s> {
     connected: Connected,
     limits: AcpLimits,
     sat: Sat,
+    purse: Arc<dyn Purse>,
+    /// What it is called in `prices`.
+    name: String,
 }
 
 impl Talk<'_> {
@@ -263,6 +280,13 @@ impl Talk<'_> {
     async fn hold(&mut self, prompt: &str) -> Result<Result<End, AcpError>, StepError> {
         let mut text = prompt.to_owned();
         for _ in 0..words::turns_max(&self.s.harness.settings) {
+            let reservation = match self.purse.reserve(self.wanted(&text)).await? {
+                Reserved::Granted(reservation) => reservation,
+                Reserved::Refused { why } => {
+                    let why = format!("the budget is spent: {why}");
+                    return Ok(Ok(End::HandedOver { note: "the agent was not asked again".to_owned(), why }));
+                }
+            };
             let started = Instant::now();
             let turn = self.connected.client.prompt(&text, &self.desk, self.limits, std::future::pending()).await;
             let turn = match turn {
@@ -270,6 +294,7 @@ impl Talk<'_> {
                 Err(error) => return Ok(Err(error)),
             };
             self.count(&turn, started);
+            self.sat.paid.push((reservation, answer_of(&turn, &self.name)));
             if let Some(end) = ended_by(&turn) {
                 return Ok(Ok(end));
             }
@@ -284,6 +309,13 @@ impl Talk<'_> {
         }
         let why = "the limit of turns for one session was reached".to_owned();
         Ok(Ok(End::HandedOver { note: String::new(), why }))
+    }
+
+    /// What a turn may cost as far as anybody knows: what it is told, and one answer. What it really took is known at its
+    /// end, and counts then.
+    fn wanted(&self, text: &str) -> Wanted {
+        let answer_tokens = u64::from(self.s.harness.settings.answer_tokens_max);
+        Wanted { model: self.name.clone(), prompt_tokens: text.len() as u64 / 3, answer_tokens }
     }
 
     fn count(&mut self, turn: &TurnEnd, started: Instant) {
@@ -303,6 +335,15 @@ impl Talk<'_> {
                 "ms": u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             }),
         ));
+        let why = match &turn.cancelled {
+            Some(Cancelled::Asked(_)) => "a person is asked",
+            Some(Cancelled::OutOfTime) => "the time of one session was over",
+            Some(Cancelled::Silent) => "it did nothing for too long",
+            Some(Cancelled::Wanted) => "the session was stopped",
+            None => return,
+        };
+        let data = json!({"why": why, "heeded": turn.is_answered});
+        sat.events.push(EventDraft::business("agent.cancelled", data));
     }
 
     /// The end of a turn is a claim: the project's own checks, then the verifier. Nothing of the agent runs meanwhile.
@@ -352,6 +393,21 @@ impl Talk<'_> {
             return Ok(Claim::Stands(End::HandedOver { note: explain(&error), why }));
         }
         Ok(Claim::Refused(words::refused(&format!("{place}{reason}"), &undone)))
+    }
+}
+
+/// A turn as an answer that is paid for.
+fn answer_of(turn: &TurnEnd, name: &str) -> ChatResponse {
+    ChatResponse {
+        content: String::new(),
+        tool_calls: Vec::new(),
+        usage: turn.usage,
+        finish: Finish::Stop,
+        model: name.to_owned(),
+        retries: Vec::new(),
+        reasoning: Vec::new(),
+        answered_by: String::new(),
+        passed_over: Vec::new(),
     }
 }
 

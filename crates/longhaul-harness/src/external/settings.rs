@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::permission::PermissionRules;
+use longhaul_tools::sandbox::Gateway;
 
 /// How an external agent is started and bounded. Plain data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,13 +19,10 @@ pub struct AgentSettings {
     pub session_max: Duration,
     /// The longest it may say and ask nothing.
     pub silence_max: Duration,
-    /// What becomes of its requests for permission.
-    pub permissions: PermissionRules,
 }
 
 impl AgentSettings {
-    /// An agent with the usual bounds: two hours a session, a quarter of an hour of silence, everything allowed that the
-    /// sandbox allows.
+    /// An agent with the usual bounds: two hours a session, a quarter of an hour of silence.
     #[must_use]
     pub fn new(command: Vec<String>) -> Self {
         Self {
@@ -35,8 +32,18 @@ impl AgentSettings {
             env: Vec::new(),
             session_max: Duration::from_hours(2),
             silence_max: Duration::from_mins(15),
-            permissions: PermissionRules::default(),
         }
+    }
+}
+
+impl AgentSettings {
+    /// What it is called, as in `prices`: the name of its program, or of the script that an interpreter runs.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let words = self.command.iter().filter(|word| !word.starts_with('-'));
+        let names = words.filter_map(|word| std::path::Path::new(word).file_stem()?.to_str());
+        let interpreters = ["node", "python3", "python", "npx", "sh", "bash", "env"];
+        names.into_iter().find(|name| !interpreters.contains(name)).unwrap_or("agent").to_owned()
     }
 }
 
@@ -45,4 +52,6 @@ impl AgentSettings {
 pub struct ExternalAgent {
     /// How it is started and bounded.
     pub settings: AgentSettings,
+    /// Ways to its model's service. The keys are added outside its sandbox.
+    pub gateways: Vec<Gateway>,
 }

@@ -35,6 +35,7 @@ fn rendered() -> Projections {
         request: "a page".into(),
         model: "cassette:demo".into(),
         base_url: None,
+        agent: None,
         profile: crate::Profile::Software,
         adopted: None,
         brief: Brief::default(),

@@ -70,7 +70,7 @@ fn answer(usage: Usage) -> ChatResponse {
         model: "m-2026-11".into(),
         retries: Vec::new(),
         reasoning: Vec::new(),
-        answered_by: "openai:m-2026".into(),
+        answered_by: String::new(),
         passed_over: Vec::new(),
     }
 }
@@ -114,7 +114,10 @@ async fn what_is_reserved_counts_until_it_is_settled_and_for_ever_when_it_never_
     let dear = Wanted { model: "m".into(), prompt_tokens: 100, answer_tokens: 301 };
     let Reserved::Refused { why } = g.purse().reserve(dear).await.unwrap() else { panic!("it is too dear") };
     assert_eq!(why, "0.0003 of the project's 0.001 of money are used");
-    assert!(g.spending.lacks_price("another") && !g.spending.lacks_price("m-mini"));
+    assert_eq!(g.spending.lacks_price("another").as_deref(), Some("another"));
+    assert_eq!(g.spending.lacks_price("m-mini"), None);
+    let with_other = g.spending.clone().answered_also_by(vec!["dear".into()]);
+    assert_eq!(with_other.lacks_price("m").as_deref(), Some("dear"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,7 +7,7 @@
 mod copy;
 mod list;
 
-use std::{fs, path::Path, pin::pin};
+use std::{fs, path::Path, pin::pin, sync::Arc};
 
 use futures::StreamExt as _;
 use longhaul_core::Scope;
@@ -59,7 +59,14 @@ pub async fn verify_folder(
         return Ok(verdicts);
     }
     let copies = Copies::of(&base, &harness.work_dir).map_err(|source| unusable(&base, source))?;
-    let flows = Flows { harness, project: &project, tree: &tree, places: Places::Copies(copies), wanted };
+    let flows = Flows {
+        harness,
+        project: &project,
+        tree: &tree,
+        places: Places::Copies(Arc::new(copies)),
+        wanted,
+        searching: None,
+    };
     let mut decided = pin!(flows.carry_out(&chosen));
     while let Some(decision) = decided.next().await {
         let (feature, verdict) = decision?;

@@ -88,10 +88,9 @@ async fn what_is_around_a_page_is_carried_out_several_times_at_once_and_filmed()
     let limits = Limits { film: true, ..Limits::default() };
     let flow = flow(&everything());
     let verifier = Verifier::new(browser.clone());
-    let (first, second) = futures::join!(
-        verifier.verify(&flow, &mut one, &limits),
-        verifier.verify(&flow, &mut other, &Limits::default())
-    );
+    let plain = Limits::default();
+    let (first, second) =
+        futures::join!(verifier.verify(&flow, &mut one, &limits), verifier.verify(&flow, &mut other, &plain));
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!(first.failure(), None);
     assert_eq!(second.failure(), None);
@@ -183,6 +182,13 @@ async fn what_is_wrong_around_a_page_is_refused() {
             "found no tab \"Help\"; open are \"Desk\"",
         ),
         ("", "", click("Export"), json!({"step":1,"check":"tab","close":true}), "this is the only tab"),
+        (
+            "window.print()",
+            "window.close()",
+            click("Print"),
+            json!({"step":1,"check":"expect","target":{"role":"heading"},"visible":true,"within_ms":600}),
+            "the page has closed itself",
+        ),
         (
             "'allow-scripts'",
             "''",

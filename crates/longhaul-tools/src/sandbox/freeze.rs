@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fs};
 
 use rustix::process::{Pid, Signal};
 
-use super::{Program, SandboxError};
+use super::{Program, SandboxError, bwrap::INIT_PATH};
 
 /// Rounds of looking; each finds at least one process more, or is the last.
 const ROUNDS_MAX: usize = 1_000;
@@ -52,7 +52,7 @@ impl Program {
         let gone = || SandboxError::Setup { detail: "the agent's processes cannot be found".to_owned() };
         let outermost = self.pid().ok_or_else(gone)?;
         let family = descendants(outermost);
-        let helper = family.iter().rev().find(|pid| is_first_of_its_namespace(**pid)).copied().ok_or_else(gone)?;
+        let helper = family.iter().find(|pid| is_helper(**pid)).copied().ok_or_else(gone)?;
         Ok(descendants(helper))
     }
 }
@@ -79,11 +79,10 @@ fn status(pid: u32, field: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix(field)).map(|rest| rest.trim().to_owned())
 }
 
-fn is_first_of_its_namespace(pid: u32) -> bool {
-    status(pid, "NSpid:").is_some_and(|pids| {
-        let mut pids = pids.split_whitespace();
-        pids.next_back() == Some("1") && pids.next().is_some()
-    })
+/// What the sandbox runs first. Whatever looks like it is started by it, and so is farther away.
+fn is_helper(pid: u32) -> bool {
+    let first = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    first.split(|byte| *byte == 0).next() == Some(INIT_PATH.as_bytes())
 }
 
 /// A process that has ended counts: it does nothing any more.

@@ -83,6 +83,7 @@ fn details() -> Details {
             request: "写一个聊天应用".to_owned(),
             model: "cassette:demo".to_owned(),
             base_url: None,
+            agent: None,
             profile: longhaul_harness::Profile::Software,
             adopted: None,
             brief: Brief::default(),

@@ -47,6 +47,8 @@ pub(crate) enum Kind {
     McpServers,
     /// Profiles of context packs by name, each a table.
     ContextProfiles,
+    /// `own`, or `acp:COMMAND`.
+    AgentSpec,
     /// An amount of money.
     Money,
     /// What models cost, by name, each a table.
@@ -539,6 +541,54 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         Some("30"),
         "How long `init.sh` may take until the application answers.",
+    ),
+    key(
+        "harness.agent",
+        Kind::AgentSpec,
+        UserOnly,
+        None,
+        None,
+        "Who works in coding sessions: `own`, or `acp:COMMAND` for an agent that speaks the Agent Client Protocol, as in `acp:claude-agent-acp`: docs/agents.md. Default: the one the project was begun with, else `own`.",
+    ),
+    key(
+        "harness.agent_reads",
+        Kind::Paths,
+        UserOnly,
+        None,
+        Some(""),
+        "Folders outside the project that the agent may read, beside those of its program.",
+    ),
+    key(
+        "harness.agent_upstream",
+        Kind::Url,
+        UserOnly,
+        None,
+        None,
+        "The service of the agent's model. Default: Anthropic's, OpenAI's or Google's, by the agent's name.",
+    ),
+    key(
+        "harness.agent_key",
+        Kind::Secret,
+        UserOnly,
+        None,
+        None,
+        "That service's key. It is added to requests outside the sandbox; the agent never has it.",
+    ),
+    key(
+        "harness.agent_minutes_max",
+        int(1, 10_080),
+        UserOnly,
+        None,
+        Some("120"),
+        "The longest one session of the agent may take.",
+    ),
+    key(
+        "harness.agent_silence_minutes_max",
+        int(1, 1_440),
+        UserOnly,
+        None,
+        Some("15"),
+        "The longest the agent may say and ask nothing; the session hands over then.",
     ),
     key(
         "harness.bisect_verifications",

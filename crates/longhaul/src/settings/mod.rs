@@ -200,7 +200,7 @@ pub struct BrowserSettings {
 }
 
 /// How sessions are run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct HarnessSettings {
     /// The most coding sessions of one `run`.
     pub sessions_max: u64,
@@ -224,6 +224,25 @@ pub struct HarnessSettings {
     pub bisect_verifications: u32,
     /// The longest such a search begins further ones, in seconds.
     pub bisect_seconds_max: u64,
+    /// The agent that works in coding sessions.
+    pub agent: AgentSettings,
+}
+
+/// The agent that works in coding sessions.
+#[derive(Debug, Clone)]
+pub struct AgentSettings {
+    /// `own` or `acp:COMMAND`; `None` for the one the project was begun with.
+    pub spec: Option<String>,
+    /// Folders that it may read beside its own.
+    pub reads: Vec<PathBuf>,
+    /// The service of its model, without a slash at the end.
+    pub upstream: Option<String>,
+    /// That service's key.
+    pub key: Option<Secret>,
+    /// The longest session, in minutes.
+    pub minutes_max: u64,
+    /// The longest silence, in minutes.
+    pub silence_minutes_max: u64,
 }
 
 /// The agent network (kept for a later release).
@@ -359,6 +378,14 @@ impl Settings {
                 claims_max: values.number("harness.claims_max"),
                 regression_sample: values.number("harness.regression_sample"),
                 boot_seconds_max: values.number("harness.boot_seconds_max"),
+                agent: AgentSettings {
+                    spec: values.text("harness.agent"),
+                    reads: values.paths("harness.agent_reads"),
+                    upstream: values.text("harness.agent_upstream"),
+                    key: values.secret("harness.agent_key"),
+                    minutes_max: values.number("harness.agent_minutes_max"),
+                    silence_minutes_max: values.number("harness.agent_silence_minutes_max"),
+                },
                 bisect_verifications: values.number("harness.bisect_verifications"),
                 bisect_seconds_max: values.number("harness.bisect_seconds_max"),
                 stuck_repeats_max: values.number("harness.stuck_repeats_max"),

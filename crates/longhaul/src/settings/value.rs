@@ -110,6 +110,7 @@ pub(crate) fn check(
             };
             return context_profiles(tables, base, origin).map(Value::Profiles);
         }
+        Kind::AgentSpec => text(written).filter(|text| is_agent(text)).map(Value::Text),
         Kind::Hosts => list(written).filter(|texts| policy::hosts(texts).is_ok()).map(Value::Texts),
         Kind::McpServers => policy::servers(&written).map(Value::Servers),
         Kind::ToolPatterns => list(written).filter(|texts| Policy::new(texts, &[], &[]).is_ok()).map(Value::Texts),
@@ -144,6 +145,7 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::MemoryIndex => "hnsw(m=16, ef_construction=128, ef=128) or ivf_flat(nlist=1024, nprobe=32)".to_owned(),
         Kind::FolderOrBucket => "a folder or s3://bucket/prefix".to_owned(),
         Kind::ContextProfiles => "tables `[context.profiles.NAME]` in longhaul.toml: docs/workspace.md".to_owned(),
+        Kind::AgentSpec => "own or acp:COMMAND, as in acp:claude-agent-acp".to_owned(),
         Kind::Hosts => "a list of hosts such as example.org, example.org:8443, *.example.org".to_owned(),
         Kind::McpServers => {
             "tables `[mcp.servers.NAME]` with `command`, `args` and `allow` in longhaul.toml: docs/skills.md".to_owned()
@@ -257,6 +259,10 @@ fn list(written: Written) -> Option<Vec<String>> {
         }
         other => texts(other),
     }
+}
+
+fn is_agent(text: &str) -> bool {
+    text == "own" || text.strip_prefix("acp:").is_some_and(|command| !command.trim().is_empty())
 }
 
 fn project_paths(written: Written) -> Option<Vec<PathBuf>> {

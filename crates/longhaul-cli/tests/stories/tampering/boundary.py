@@ -121,7 +121,7 @@ def commands():
         "orphan": "symbolic-ref HEAD refs/heads/none",
         "tag": "tag v1",
         "note": "notes add -m note",
-        "replace": "replace --graft HEAD",
+        "replace": "replace --graft HEAD HEAD",
         "configure a hook": "config core.hooksPath /tmp",
         "configure a monitor": "config core.fsmonitor /bin/true",
         "configure a filter": "config filter.x.clean /bin/true",
