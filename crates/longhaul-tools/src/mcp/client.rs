@@ -4,7 +4,7 @@
 //! says of its tools is text from outside, so no policy rests on its hints; everything it answers is bounded in bytes and
 //! in time; it ends with the session.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use longhaul_core::ToolSpec;
@@ -86,16 +86,19 @@ impl McpClient {
             Err(_) => return Err(failed(format!("it did not answer within {} seconds", BEGIN_MAX.as_secs()))),
         };
         let outside = !spec.allow.is_empty();
-        let tools = described
-            .into_iter()
-            .take(TOOLS_MAX)
-            .map(|tool| {
-                let remote = tool.name.to_string();
-                let schema = Value::Object(tool.input_schema.as_ref().clone());
-                let spec = tool_spec(&spec.name, &remote, tool.description.as_deref().unwrap_or_default(), schema);
-                Arc::new(McpTool { spec, remote, peer: service.peer().clone(), outside }) as Arc<dyn Tool>
-            })
-            .collect();
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        let mut names = BTreeSet::new();
+        for tool in described.into_iter().take(TOOLS_MAX) {
+            let remote = tool.name.to_string();
+            let schema = Value::Object(tool.input_schema.as_ref().clone());
+            let spec = tool_spec(&spec.name, &remote, tool.description.as_deref().unwrap_or_default(), schema);
+            // Two names of a server may be one in the letters that models can use.
+            if names.insert(spec.name.clone()) {
+                tools.push(Arc::new(McpTool { spec, remote, peer: service.peer().clone(), outside }));
+            } else {
+                tracing::warn!(tool = remote, "a tool of an MCP server is left out: another one has its name");
+            }
+        }
         let running = Running { _service: service, _program: program };
         Ok(Self { name: spec.name.clone(), tools, _running: running })
     }
