@@ -28,9 +28,6 @@ use crate::{Longhaul, LonghaulError, Until, agents, connect::Connected, folder, 
 /// How often a run looks whether a person wants it to stop.
 const LISTENS_EVERY: Duration = Duration::from_millis(500);
 
-/// How often a run looks whether a person wants it to stop.
-const LISTENS_EVERY: Duration = Duration::from_millis(500);
-
 /// What `init` is asked.
 #[derive(Debug, Clone)]
 pub struct InitRequest {
