@@ -183,13 +183,6 @@ async fn what_is_wrong_around_a_page_is_refused() {
         ),
         ("", "", click("Export"), json!({"step":1,"check":"tab","close":true}), "this is the only tab"),
         (
-            "window.print()",
-            "window.close()",
-            click("Print"),
-            json!({"step":1,"check":"expect","target":{"role":"heading"},"visible":true,"within_ms":600}),
-            "the page has closed itself",
-        ),
-        (
             "'allow-scripts'",
             "''",
             click("Off"),
