@@ -134,7 +134,8 @@ fn tokens_are_never_exceeded(project: &Project) {
 
 /// What is left is parked: a run asks nobody, starts nothing, and says so.
 fn idle_costs_nothing(project: &Project) {
-    let (served, events) = (project.served(), project.stage.run_to(0, &["log", "--dir", "app", "--json"]).lines().len());
+    let (served, events) =
+        (project.served(), project.stage.run_to(0, &["log", "--dir", "app", "--json"]).lines().len());
     let idle = project.run_to(3, &["run", "--until", "done"]);
     assert!(idle.out.contains("1 feature parked, and nothing else can be done"), "{}", idle.out);
     assert_eq!(project.served(), served);
