@@ -9,6 +9,7 @@
 #   claude-agent-acp 0.100.0  Claude Code as an agent over ACP, which works for us without its service
 #   anthropic 2.12.0, openai 3.54.0  the official Python clients of two services, which judge the cassette server
 #   schemathesis 4.32.5  sends requests made from the gateway's OpenAPI document, good ones and bad ones
+#   skills-ref 0.1.1   the reference validator of Agent Skills
 #   playwright 1.65.2  drives Chromium as people do by hand, for the bench of the verifier
 #
 # Nothing of this is part of the program: it speaks plain Milvus gRPC to any server.
@@ -97,6 +98,12 @@ models() {
     say "anthropic 2.12.0 and openai 3.54.0 are there"
 }
 
+skills() {
+    environment skills-ref-0.1.1 "skills-ref==0.1.1"
+    touch "$peers/skills-ref-0.1.1/.whole"
+    say "skills-ref 0.1.1 is there"
+}
+
 # Without a browser of its own: it drives the one that is there.
 playwright() {
     environment playwright-1.65.2 "playwright==1.65.2"
@@ -116,9 +123,10 @@ for which in "$@"; do
         full) full ;;
         mcp) mcp ;;
         schemathesis) schemathesis ;;
+        skills) skills ;;
         models) models ;;
         claude) claude ;;
         playwright) playwright ;;
-        *) fail "there is no $which: lite, full, mcp, schemathesis, models, claude or playwright" ;;
+        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude or playwright" ;;
     esac
 done

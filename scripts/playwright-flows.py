@@ -137,7 +137,7 @@ def ledger_l02(page, picture):
 
 
 def ledger_l03(page, picture):
-    salary, rent = page.get_by_role("cell", name="salary"), page.get_by_role("cell", name="rent", exact=True)
+    salary, rent = page.get_by_role("cell", name="salary", exact=True), page.get_by_role("cell", name="rent", exact=True)
     page.goto("/")
     book(page, "salary", "1200", "Income")
     book(page, "rent", "700", "Expense")

@@ -179,18 +179,22 @@ struct Request<'r, 'm> {
 
 impl Request<'_, '_> {
     async fn made(mut self, ctx: &NodeContext) -> Result<Answer, StepError> {
+        if let Some(why) = self.means.host.must_end().await? {
+            return Ok(ended(why));
+        }
         for text in self.means.host.news().await? {
             self.tell(Told::News { text });
         }
         match self.draft.due() {
             None => {}
             Some(Due::End(why)) => return Ok(ended(why)),
-            Some(Due::HandOver(why)) => self.tell(Told::HandOver { why }),
+            Some(Due::HandOver(why)) => self.tell(Told::HandOver { why, budget: false }),
+            Some(Due::SaveBudget(why)) => self.tell(Told::HandOver { why, budget: true }),
             Some(Due::Nudge(sign)) => self.tell(Told::Nudge { sign }),
         }
         self.put_aside(ctx, false).await?;
         if self.draft.is_nearly_full() {
-            self.tell_once(WINDOW);
+            self.tell_once(WINDOW, false);
         }
         for _ in 0..=OVERFLOWS_MAX {
             if self.draft.is_full() {
@@ -200,7 +204,7 @@ impl Request<'_, '_> {
                 return Ok(ended(OVERFLOW.to_owned()));
             }
             if let Some(why) = self.means.purse.nearly_spent(&self.wanted()).await? {
-                self.tell_once(&format!("the budget is nearly used up ({why})"));
+                self.tell_once(&format!("the budget is nearly used up ({why})"), true);
             }
             let reservation = match self.means.purse.reserve(self.wanted()).await? {
                 Reserved::Granted(reservation) => reservation,
@@ -225,7 +229,7 @@ impl Request<'_, '_> {
             }
             // The estimate was wrong: as much as can be is put aside, and a note is asked for within what fits.
             self.draft.overflowed();
-            self.tell_once(OVERFLOW);
+            self.tell_once(OVERFLOW, false);
             self.put_aside(ctx, true).await?;
         }
         Ok(ended(OVERFLOW.to_owned()))
@@ -236,9 +240,9 @@ impl Request<'_, '_> {
         self.before.told.push(told);
     }
 
-    fn tell_once(&mut self, why: &str) {
+    fn tell_once(&mut self, why: &str, budget: bool) {
         if !self.before.told.iter().any(|told| matches!(told, Told::HandOver { .. })) {
-            self.tell(Told::HandOver { why: why.to_owned() });
+            self.tell(Told::HandOver { why: why.to_owned(), budget });
         }
     }
 
@@ -309,7 +313,7 @@ fn answered_event(turn: u32, answered: &Answered) -> EventDraft {
     let names = response.tool_calls.iter().map(|call| call.name.chars().take(NAME_CHARS_MAX).collect::<String>());
     let tools: Vec<String> = names.take(NAMES_MAX).collect();
     let told = answered.before.told.iter().map(|told| match told {
-        Told::HandOver { why } => json!({"hand_over": why}),
+        Told::HandOver { why, .. } => json!({"hand_over": why}),
         Told::Nudge { sign } => json!({"stuck": sign}),
         Told::News { .. } => json!({"news": true}),
     });

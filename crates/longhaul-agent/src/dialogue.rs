@@ -106,7 +106,12 @@ impl Before {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Told {
     /// To hand over now.
-    HandOver { why: String },
+    HandOver {
+        why: String,
+        /// Because little of the budget is left, which says nothing about the work.
+        #[serde(default)]
+        budget: bool,
+    },
     /// That it gets nowhere.
     Nudge { sign: String },
     /// What the host has to say.
@@ -120,6 +125,8 @@ pub(crate) enum Due {
     End(String),
     /// The request for a note.
     HandOver(String),
+    /// The same, because of the budget.
+    SaveBudget(String),
     /// A word to the model.
     Nudge(String),
 }
@@ -136,6 +143,8 @@ pub struct Dialogue {
     turns: u32,
     /// Why a hand-over was asked for, once it was.
     hand_over_asked: Option<String>,
+    /// Whether that was because of the budget.
+    for_budget: bool,
     ending: Option<Ending>,
     last_text: String,
     meter: Meter,
@@ -159,6 +168,7 @@ impl Dialogue {
             pending: Vec::new(),
             turns: 0,
             hand_over_asked: None,
+            for_budget: false,
             ending: None,
             last_text: String::new(),
             meter: Meter::default(),
@@ -234,8 +244,8 @@ impl Dialogue {
         if self.turns >= self.limits.turns_max {
             return Some(Due::End(TURNS.to_owned()));
         }
-        if let Some(why) = &self.hand_over_asked {
-            return Some(Due::HandOver(why.clone()));
+        if let Some(why) = self.hand_over_asked.clone() {
+            return Some(if self.for_budget { Due::SaveBudget(why) } else { Due::HandOver(why) });
         }
         if self.turns > 0 && self.turns + 1 == self.limits.turns_max {
             return Some(Due::HandOver(TURNS.to_owned()));
@@ -294,7 +304,8 @@ impl Dialogue {
     /// Tells the model something.
     pub(crate) fn tell(&mut self, told: &Told) {
         let content = match told {
-            Told::HandOver { why } => {
+            Told::HandOver { why, budget } => {
+                self.for_budget = *budget;
                 self.hand_over_asked = Some(why.clone());
                 hand_over_request(why)
             }
@@ -359,7 +370,7 @@ impl Dialogue {
             After::Done => self.ending = Some(Ending::Done),
             After::HandOver(note) => {
                 let why = self.hand_over_asked.clone().unwrap_or_else(|| "the agent asked".to_owned());
-                self.ending = Some(Ending::HandOver { note, why });
+                self.ending = Some(self.handed_over(note, why));
             }
         }
         if self.rules == 0 && self.ending.is_none() && self.pending.is_empty() {
@@ -379,7 +390,11 @@ impl Dialogue {
     /// The conversation ends here without the model being asked once more.
     pub fn end_unfinished(&mut self, why: &str) {
         self.pending.clear();
-        self.ending = Some(Ending::HandOver { note: self.account(), why: why.to_owned() });
+        self.ending = Some(self.handed_over(self.account(), why.to_owned()));
+    }
+
+    fn handed_over(&self, note: String, why: String) -> Ending {
+        if self.for_budget { Ending::OutOfBudget { note, why } } else { Ending::HandOver { note, why } }
     }
 
     /// The conversation ends here because a limit of the budget is reached.

@@ -40,6 +40,15 @@ pub trait ToolHost: Send + Sync {
         None
     }
 
+    /// Why the conversation has to end before the model is asked again, if it has to: a person wants the folder, for
+    /// instance. Asked where [`Self::news`] is, and recorded in the same place.
+    ///
+    /// # Errors
+    /// When it cannot be found out.
+    async fn must_end(&self) -> Result<Option<String>, StepError> {
+        Ok(None)
+    }
+
     /// What the model should be told before it is asked next, each as a message of its own: a person's intervention, for
     /// instance. Asked within the step that records the answer, whose recording then has it.
     ///

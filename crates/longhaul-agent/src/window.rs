@@ -13,6 +13,8 @@ use serde_json::Value;
 
 /// Texts below this are not worth a reference.
 const WORTH_TOKENS: u64 = 90;
+/// Arguments below this are not looked at.
+const ARGUMENT_BYTES: usize = 300;
 /// Characters of a text that stay in its place.
 const LINE_CHARS: usize = 120;
 /// Service's reports that count.
@@ -113,10 +115,8 @@ pub(crate) fn cuts(messages: &[Message], shelved: &Shelved, excess: u64, hard: b
             Message::Assistant { tool_calls, .. } => {
                 for (which, call) in tool_calls.iter().enumerate() {
                     let Ok(arguments) = serde_json::from_str::<Value>(&call.arguments) else { continue };
-                    let mut texts = Vec::new();
-                    long_texts(&arguments, String::new(), &mut texts);
-                    let texts =
-                        texts.into_iter().map(|(at, text)| (Place { message: n, argument: Some((which, at)) }, text));
+                    let place = |at| Place { message: n, argument: Some((which, at)) };
+                    let texts = long_texts(&arguments).into_iter().map(|(at, text)| (place(at), text));
                     if n == newest { new.extend(texts) } else { old_arguments.extend(texts) }
                 }
             }
@@ -187,22 +187,17 @@ fn about(messages: &[Message], place: &Place, text: &str) -> (String, String) {
     }
 }
 
-/// String leaves of a call's arguments that are worth it, with their JSON pointers.
-fn long_texts(value: &Value, at: String, texts: &mut Vec<(String, String)>) {
-    match value {
-        Value::String(text) if text.len() > 300 => texts.push((at, text.clone())),
-        Value::Array(items) => {
-            for (n, item) in items.iter().enumerate() {
-                long_texts(item, format!("{at}/{n}"), texts);
-            }
-        }
-        Value::Object(fields) => {
-            for (name, field) in fields {
-                long_texts(field, format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")), texts);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
+/// Arguments of a call that are worth it, with their JSON pointers: long texts, and lists and objects as a whole.
+fn long_texts(arguments: &Value) -> Vec<(String, String)> {
+    let long = |(name, value): (&String, &Value)| {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Array(_) | Value::Object(_) => value.to_string(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => return None,
+        };
+        (text.len() > ARGUMENT_BYTES).then(|| (format!("/{}", name.replace('~', "~0").replace('/', "~1")), text))
+    };
+    arguments.as_object().into_iter().flatten().filter_map(long).collect()
 }
 
 /// Puts stand-ins in the place of what is put aside.
@@ -219,8 +214,9 @@ pub(crate) fn apply(messages: &mut [Message], shelved: &mut Shelved, aside: &[As
             (Some((which, at)), Message::Assistant { tool_calls, .. }) => {
                 let Some(call) = tool_calls.get_mut(*which) else { continue };
                 let Ok(mut arguments) = serde_json::from_str::<Value>(&call.arguments) else { continue };
-                if let Some(Value::String(text)) = arguments.pointer_mut(at) {
-                    *text = cut(text, shelved);
+                if let Some(value) = arguments.pointer_mut(at) {
+                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    *value = Value::String(cut(&text, shelved));
                 }
                 call.arguments = arguments.to_string();
             }
@@ -311,6 +307,24 @@ mod tests {
         assert_eq!(shelved.len(), kept);
         let Message::Tool { content, .. } = &messages[4] else { panic!("a tool message") };
         assert_eq!(content.matches(MARK).count(), 1, "{content}");
+    }
+
+    #[test]
+    fn a_long_list_goes_as_a_whole() {
+        let features: Vec<Value> = (0..40)
+            .map(|n| serde_json::json!({"id": format!("F{n}"), "steps": ["Open the page", "Click it"]}))
+            .collect();
+        let arguments = serde_json::json!({"features": features}).to_string();
+        let call = ToolCall { id: "1".into(), name: "plan_features".into(), arguments };
+        let mut messages = vec![
+            Message::User { content: "p".into() },
+            Message::Assistant { content: String::new(), tool_calls: vec![call], reasoning: vec![] },
+            Message::Tool { call_id: "1".into(), content: "planned 40 features".into() },
+        ];
+        assert_eq!(put_aside(&mut messages, &mut Shelved::new(), 300, true).len(), 1);
+        let Message::Assistant { tool_calls, .. } = &messages[1] else { panic!("an assistant message") };
+        let arguments: Value = serde_json::from_str(&tool_calls[0].arguments).unwrap();
+        assert!(arguments["features"].as_str().unwrap().starts_with("[{\"id\":\"F0\""), "{arguments}");
     }
 
     #[test]

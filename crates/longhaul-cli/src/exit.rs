@@ -111,7 +111,10 @@ fn of_knowledge(error: &KnowledgeError) -> ErrorKind {
 
 fn of_mcp(error: &McpError) -> ErrorKind {
     match error {
-        McpError::NotLoopback { .. } | McpError::Listen { .. } | McpError::WeakToken { .. } => ErrorKind::Usage,
+        McpError::NotLoopback { .. }
+        | McpError::Listen { .. }
+        | McpError::WeakToken { .. }
+        | McpError::Server { .. } => ErrorKind::Usage,
         McpError::Handshake { .. } | McpError::Down { .. } => ErrorKind::Failed,
     }
 }

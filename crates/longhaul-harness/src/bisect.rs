@@ -19,7 +19,7 @@ use crate::{
     project::Project,
     projections::GUARDED,
     standalone::copy_folder,
-    verification::{self, Occasion, RecordedVerdict, Subject},
+    verification::{self, Occasion, RecordedVerdict, Subject, Wishes},
 };
 
 /// Most ignored files and folders (installed packages, build output) that are taken over into a checkout.
@@ -202,7 +202,7 @@ impl Checkout {
         self.git.run(&["checkout", "--quiet", "--force", "--detach", &commit.id]).await?;
         self.launch.sandbox.prepare_project()?;
         let occasion = Occasion::Regression;
-        let subject = Subject { project, feature, tree: &commit.id, occasion, documented: false };
+        let subject = Subject { project, feature, tree: &commit.id, occasion, wishes: Wishes::default() };
         let refusal = verification::look(harness, &self.launch, &subject).await?;
         Ok(match refusal {
             None => Some(true),

@@ -15,7 +15,7 @@ use crate::{
     host::{Host, locked_plan, missing, tamper_event, text_argument, told},
     planning::{PlanError, Wanted, batch_hint, digest, parse_within, put_back},
     sitting::{Sitting, lock},
-    verification::{self, Occasion, RecordedVerdict, Subject},
+    verification::{self, Occasion, RecordedVerdict, Subject, Wishes},
     work_tree::TreeId,
 };
 
@@ -322,8 +322,8 @@ pub(crate) async fn verify_now(
     s.settle().await?;
     let tree = s.snapshot().await?;
     let project = s.project();
-    let documented = occasion == Occasion::Claim;
-    let subject = Subject { project: &project, feature, tree: tree.as_str(), occasion, documented };
+    let wishes = Wishes { documented: occasion == Occasion::Claim, ..Wishes::default() };
+    let subject = Subject { project: &project, feature, tree: tree.as_str(), occasion, wishes };
     let verdict = verification::verify(s.harness, &s.launch, subject).await?;
     s.left(tree);
     s.look_again().await?;

@@ -18,6 +18,7 @@ use crate::{
     features::{self, Feature, Parked},
     git::GitError,
     history::{self, Purpose, SessionEntry, SessionOutcome},
+    mirror,
     parking::{Diagnosis, diagnose},
     projections::Projections,
     sitting::{Rows, Sitting},
@@ -26,6 +27,7 @@ use crate::{
 };
 
 const SUBJECT_CHARS_MAX: usize = 72;
+const WHY_CHARS_MAX: usize = 500;
 const MEMORY_CHARS_MAX: usize = 4_000;
 
 /// What a session came to.
@@ -51,6 +53,9 @@ pub(crate) enum SessionResult {
 struct Closed {
     entry: SessionEntry,
     tree: TreeId,
+    /// Whether the remote took the commit; the reason when it did not. Nothing without a remote.
+    #[serde(default)]
+    mirrored: Option<Result<(), String>>,
     #[serde(skip)]
     patch: Option<StagedRecord>,
     #[serde(skip)]
@@ -64,10 +69,14 @@ pub(crate) async fn close(s: &Sitting<'_>, closing: Closing) -> Result<SessionEn
     let events = events_of(s, &closing);
     let memories = memories_of(s, &closing).map_err(NodeError::gave_up)?;
     let effects = effects_of(s, &closing, &rows, memories);
+    let owner = s.owner();
     let closed: Closed = s
         .record_with("commit_session", commit(s, &closing, rows, &step), events, move |tx, closed: &Closed| {
             if let Some(patch) = &closed.patch {
                 patch.commit(tx)?;
+            }
+            if let (Some(Ok(())), Some(commit)) = (&closed.mirrored, &closed.entry.commit) {
+                mirror::took(tx, &owner, commit)?;
             }
             if let Some((_, diagnosis)) = &closed.parked {
                 diagnosis.commit(tx)?;
@@ -102,15 +111,17 @@ async fn commit(s: &Sitting<'_>, closing: &Closing, rows: Rows, step: &str) -> R
     }
     let mut entry = entry_of(s, closing);
     entry.unfinished = patch.as_ref().map(|staged| staged.reference().id.to_string());
+    let known = rows.sessions.iter().rev().find_map(|entry| entry.commit.clone());
     let parked = park(s, closing, &rows, &entry).await?;
     let after = rows_after(rows, closing, &entry, parked.is_some());
     let projections = Projections::render(&s.project(), &after.features, &after.sessions);
     projections.write(&s.project().dir).map_err(StepError::from)?;
     s.guard(projections);
     let made = s.git.commit_once(step, &message_of(closing, &entry)).await.map_err(git)?;
+    let mirrored = offer(s, known.as_deref()).await;
     s.hand_to_sandbox()?;
     entry.commit = Some(made.id);
-    Ok(Closed { entry, tree: s.snapshot().await?, patch, parked })
+    Ok(Closed { entry, tree: s.snapshot().await?, mirrored, patch, parked })
 }
 
 /// The diagnosis of a feature that has failed as often as it may, kept as a record.
@@ -138,6 +149,17 @@ async fn park(
     let staged = s.harness.workspace.task(&owner).stage(what).await?;
     let diagnosis = staged.reference().id.to_string();
     Ok(Some((Parked { suspected, diagnosis }, staged)))
+}
+
+/// Offers the commit to the remote before the store knows it, so that no other machine looks for it in vain. A remote
+/// that cannot be reached does not stop the work: the next session offers everything again.
+async fn offer(s: &Sitting<'_>, known: Option<&str>) -> Option<Result<(), String>> {
+    let mirror = s.mirror.as_ref()?;
+    let offered = mirror::push(&s.git, &mirror.remote, known).await;
+    Some(offered.map_err(|error| {
+        tracing::warn!(%error, "the remote did not take the commit");
+        error.to_string().replace(&mirror.remote, "the remote").chars().take(WHY_CHARS_MAX).collect()
+    }))
 }
 
 /// Keeps unfinished changes as a patch.
@@ -313,6 +335,10 @@ fn events_of(s: &Sitting<'_>, closing: &Closing) -> impl FnOnce(&Closed) -> Vec<
                 "feature": entry.purpose.feature(), "suspected": suspected, "diagnosis": diagnosis,
             });
             events.push(EventDraft::business("feature.parked", data));
+        }
+        if let Some(mirrored) = &closed.mirrored {
+            let data = json!({"commit": entry.commit, "ok": mirrored.is_ok(), "why": mirrored.as_ref().err()});
+            events.push(EventDraft::business("mirror.pushed", data));
         }
         events.push(EventDraft::business(
             "session.ended",

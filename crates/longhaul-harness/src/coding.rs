@@ -75,6 +75,12 @@ pub(crate) async fn code(
     project: Project,
     state: &HarnessState,
 ) -> Result<HarnessUpdate, NodeError> {
+    // A session that has begun ends in order even so: what it recorded stands for a folder that it has to leave clean.
+    if ctx.recorded_next().is_none() && harness.people.has_taken_over() {
+        ctx.cancel().cancel();
+        // The driver drops this node at its next look.
+        std::future::pending::<()>().await;
+    }
     let s = Sitting::open(harness, ctx, project, state.sessions + 1).await?;
     let outcome = session(&s).await;
     s.close().await;
@@ -147,6 +153,7 @@ async fn own_loop(s: &Sitting<'_>, feature: Feature, prompt: String) -> Result<W
             SessionResult::HandedOver { note: "ended without a claim".to_owned(), feature: Some(Box::new(feature)) }
         }
     };
+    s.harness.people.heard(&s.owner(), s.session).await?;
     let refused_claims = host.claims.refused();
     Ok(Worked { conversed, result, refused_claims })
 }
@@ -174,7 +181,7 @@ pub(crate) async fn opening(s: &Sitting<'_>, prompt: String, tools: Vec<ToolSpec
     // A session can do its work without it.
     let known = known.inspect_err(|error| tracing::warn!(%error, "user memory is left out of the prompt"));
     let user_memory = known.map(|rendered| rendered.text).unwrap_or_default();
-    let instructions = prompts::system(s.project().profile);
+    let instructions = format!("{}{}", prompts::system(s.project().profile), s.skills.listed());
     Layout { instructions, user_memory, message: prompt, tools, ..Layout::default() }.opening()
 }
 
@@ -216,7 +223,15 @@ pub(crate) async fn history_mended(s: &Sitting<'_>, commit: &str) -> Result<Opti
     }
     let detached = s.git.reattach(commit).await.map_err(git)?;
     if !s.git.contains(commit).await.map_err(git)? {
-        s.git.keep_aside().await.map_err(git)?;
+        let behind = s.git.is_ancestor("HEAD", commit).await.map_err(git)?;
+        if behind && s.mirror.is_some() {
+            // Another machine made the commits since.
+            s.git.run(&["reset", "--quiet", "--hard", commit]).await.map_err(git)?;
+            return Ok(None);
+        }
+        if !behind {
+            s.git.keep_aside().await.map_err(git)?;
+        }
         s.git.run(&["reset", "--quiet", "--hard", commit]).await.map_err(git)?;
         return Ok(Some("the history no longer held the last verified commit"));
     }

@@ -9,6 +9,7 @@ use longhaul_store::Store;
 use longhaul_tools::{
     ShellLimits,
     browser::SharedBrowser,
+    mcp::McpServerSpec,
     policy::Policy,
     sandbox::{Sandbox, SandboxError, SandboxSettings},
 };
@@ -16,6 +17,7 @@ use longhaul_workspace::Workspace;
 
 use crate::{
     external::ExternalAgent,
+    people::People,
     planning::PlanningSettings,
     spending::{BudgetSettings, Spending},
 };
@@ -47,6 +49,10 @@ pub struct HarnessSettings {
     pub shell: ShellLimits,
     /// Which tool calls are carried out, asked for or refused.
     pub policy: Policy,
+    /// Servers of tools, started in the sandbox for each session.
+    pub mcp: Vec<McpServerSpec>,
+    /// Folders with skills of the user.
+    pub skills: Vec<PathBuf>,
     /// Longest verification flow.
     pub flow_timeout: Duration,
     /// Port on which the application listens, in its own network namespace.
@@ -76,6 +82,8 @@ impl Default for HarnessSettings {
             quality_timeout: Duration::from_mins(10),
             shell: ShellLimits::default(),
             policy: Policy::default(),
+            mcp: Vec::new(),
+            skills: Vec::new(),
             flow_timeout: Duration::from_mins(2),
             app_port: 8000,
             stuck_repeats_max: 4,
@@ -116,6 +124,8 @@ pub struct Harness {
     pub sandbox: SandboxFactory,
     /// What runs may spend.
     pub spending: Spending,
+    /// What people tell runs while they work.
+    pub people: People,
     /// Folder for snapshots, sockets and application data, outside every project.
     pub work_dir: PathBuf,
     /// How sessions are run.

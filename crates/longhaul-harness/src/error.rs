@@ -25,8 +25,8 @@ pub enum HarnessError {
     NoAgent,
     /// The commits of the project are gone.
     #[error(
-        "the repository in {dir} no longer has the commit {commit}; put the folder's .git back from a backup or a \
-         remote (`git fetch`), then run the command again"
+        "the repository in {dir} does not have the commit {commit}, and neither has its remote; put the folder's .git \
+         back from a backup, or push that commit from where it is, then run the command again"
     )]
     HistoryLost {
         /// The project's folder.

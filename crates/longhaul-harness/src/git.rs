@@ -241,6 +241,45 @@ impl Git {
         Ok(true)
     }
 
+    /// The branch that HEAD is on, in full: `refs/heads/main`.
+    ///
+    /// # Errors
+    /// When it is on none.
+    pub(crate) async fn branch(&self) -> Result<String, GitError> {
+        Ok(self.run(&["symbolic-ref", "HEAD"]).await?.trim().to_owned())
+    }
+
+    /// Whether the harness made every commit of the range.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub(crate) async fn all_ours(&self, range: &str) -> Result<bool, GitError> {
+        let bodies = self.output(&["log", "--format=%B%x00", range]).await?;
+        let bodies = String::from_utf8_lossy(&bodies).into_owned();
+        let mut bodies = bodies.split('\0').filter(|body| !body.trim().is_empty());
+        Ok(bodies.all(|body| body.lines().any(|line| line.starts_with(STEP_TRAILER))))
+    }
+
+    /// Runs one git command that talks to a remote: with the user's own configuration, which knows how to get in.
+    ///
+    /// # Errors
+    /// When git fails; the message names no address.
+    pub(crate) async fn remote(&self, args: &[&str]) -> Result<(), GitError> {
+        let mut command = self.command();
+        command.env_remove("GIT_CONFIG_GLOBAL").env_remove("GIT_CONFIG_SYSTEM");
+        for name in ["GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "GIT_SSL_CAINFO"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        if std::env::var_os("GIT_SSH_COMMAND").is_none() && std::env::var_os("GIT_SSH").is_none() {
+            // Nobody is there to answer a question.
+            command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes");
+        }
+        command.args(["-c", "protocol.ext.allow=never"]);
+        self.finished(command, args).await.map(drop)
+    }
+
     /// Keeps the tip reachable under a name of its own before a branch leaves it.
     ///
     /// # Errors
@@ -262,7 +301,8 @@ impl Git {
         }
     }
 
-    async fn is_ancestor(&self, earlier: &str, later: &str) -> Result<bool, GitError> {
+    /// Whether one commit is the other or one of its ancestors.
+    pub(crate) async fn is_ancestor(&self, earlier: &str, later: &str) -> Result<bool, GitError> {
         match self.run(&["merge-base", "--is-ancestor", earlier, later]).await {
             Ok(_) => Ok(true),
             Err(GitError::Failed { .. }) => Ok(false),
@@ -317,6 +357,21 @@ impl Git {
         commit.push(message);
         let commit = commit.into_iter().chain(["--"]).map(str::to_owned).collect();
         run(all(commit)).await?;
+        self.head().await
+    }
+
+    /// Commits what a person changed in the folder, in their name; `None` when nothing is changed.
+    ///
+    /// # Errors
+    /// When git fails: nothing is committed.
+    pub async fn commit_by(&self, who: &str, message: &str) -> Result<Option<Commit>, GitError> {
+        self.add_all().await?;
+        if self.run(&["status", "--porcelain", "--untracked-files=no"]).await?.trim().is_empty() {
+            return Ok(None);
+        }
+        let plain: String = who.chars().filter(|letter| !matches!(letter, '<' | '>' | '\n' | '\r')).collect();
+        let author = format!("--author={plain} <{}@localhost>", plain.replace(' ', "."));
+        self.run(&["commit", "--quiet", "--no-verify", "--cleanup=whitespace", &author, "-m", message]).await?;
         self.head().await
     }
 
@@ -404,7 +459,10 @@ impl Git {
 
     /// Runs one git command and returns its standard output.
     async fn output(&self, args: &[&str]) -> Result<Vec<u8>, GitError> {
-        let mut command = self.command();
+        self.finished(self.command(), args).await
+    }
+
+    async fn finished(&self, mut command: Command, args: &[&str]) -> Result<Vec<u8>, GitError> {
         command.args(args);
         let started = Instant::now();
         let verb = args.first().copied().unwrap_or_default();

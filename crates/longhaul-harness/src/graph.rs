@@ -10,6 +10,7 @@ use crate::{
     error::HarnessError,
     final_check::final_check,
     initializer::initialize,
+    mirror,
     project::{self, Project},
     state::{HarnessState, Phase},
 };
@@ -59,5 +60,8 @@ async fn project_of(harness: &Harness, ctx: &NodeContext) -> Result<Project, Nod
     let found = harness.store.read(move |read| project::with_task(read, &owner.scope, &task)).await?;
     let mut project = found.ok_or_else(|| NodeError::gave_up(HarnessError::NoProject(ctx.scope().task.clone())))?;
     project.owner.trace = ctx.scope().trace.clone();
+    if let Some(here) = mirror::folder_here(&harness.task_dir(&project.owner.task)) {
+        project.dir = here;
+    }
     Ok(project)
 }

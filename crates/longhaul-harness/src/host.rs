@@ -101,6 +101,16 @@ impl ToolHost for Host<'_> {
         }
     }
 
+    async fn news(&self) -> Result<Vec<String>, StepError> {
+        let s = self.sitting;
+        Ok(s.harness.people.words(&s.owner(), s.session).await?)
+    }
+
+    async fn must_end(&self) -> Result<Option<String>, StepError> {
+        let s = self.sitting;
+        Ok(s.harness.people.wants_the_folder(&s.owner()).await?)
+    }
+
     fn folder(&self) -> Option<String> {
         self.sitting.tree().map(|tree| tree.as_str().to_owned())
     }

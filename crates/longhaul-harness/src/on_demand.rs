@@ -3,12 +3,13 @@
 //! The verdict is recorded. It decides where the feature stands only when the folder is exactly the last commit: a
 //! verdict over uncommitted work is news for whoever asked, not progress.
 
-use std::{pin::pin, sync::Arc};
+use std::{io, path::PathBuf, pin::pin, sync::Arc};
 
 use futures::{StreamExt as _, stream};
 use longhaul_core::FeatureId;
 use longhaul_durable::StepError;
 use longhaul_store::StoreError;
+use longhaul_tools::sandbox::Sandbox;
 
 use crate::{
     application::Launch,
@@ -21,7 +22,7 @@ use crate::{
     project::Project,
     projections::{ProjectionError, Projections},
     standalone::Copies,
-    verification::{self, Occasion, RecordedVerdict, Subject},
+    verification::{self, Occasion, RecordedVerdict, Subject, Wishes},
     work_tree::WorkTree,
 };
 
@@ -37,11 +38,21 @@ pub struct OnDemand {
     pub jobs: usize,
     /// A picture of every sentence, not only of the end.
     pub documented: bool,
+    /// A sequence of pictures of each flow.
+    pub film: bool,
+    /// The pictures of `visual` checks are accepted as they are now: a person says so.
+    pub accept_pictures: bool,
+}
+
+impl OnDemand {
+    pub(crate) fn wishes(&self) -> Wishes {
+        Wishes { documented: self.documented, film: self.film, accept_pictures: self.accept_pictures }
+    }
 }
 
 impl Default for OnDemand {
     fn default() -> Self {
-        Self { features: Vec::new(), jobs: 1, documented: false }
+        Self { features: Vec::new(), jobs: 1, documented: false, film: false, accept_pictures: false }
     }
 }
 
@@ -97,14 +108,12 @@ pub async fn verify_on_demand(
     let sandbox = harness.open_sandbox(project.dir.clone(), place.join("run"), &submodules)?;
     sandbox.prepare_project()?;
     let launch = Launch { sandbox, port: harness.settings.app_port, boot_timeout: harness.settings.boot_timeout };
-    let flows = Flows { harness, project, tree: tree.as_str(), places: Places::Folder(launch), wanted };
+    let searching = head.is_some().then(tokio::sync::Mutex::default);
+    let flows = Flows { harness, project, tree: tree.as_str(), places: Places::Folder(launch), wanted, searching };
     let mut verdicts = Vec::new();
     let mut decided = pin!(flows.carry_out(&chosen));
     while let Some(decision) = decided.next().await {
-        let (feature, mut verdict) = decision?;
-        if head.is_some() {
-            Box::pin(bisect::blame(harness, project, feature, &mut verdict)).await;
-        }
+        let (feature, verdict) = decision?;
         keep(harness, project, feature, &verdict, head.as_deref()).await?;
         on_verdict(feature, &verdict);
         verdicts.push(verdict);
@@ -133,7 +142,7 @@ pub(crate) enum Places {
     /// All of them in the project's own folder.
     Folder(Launch),
     /// Each in a copy that no other flow sees.
-    Copies(Copies),
+    Copies(Arc<Copies>),
 }
 
 /// Flows side by side, in one browser, each with a profile, an application and data of its own.
@@ -143,6 +152,8 @@ pub(crate) struct Flows<'a> {
     pub(crate) tree: &'a str,
     pub(crate) places: Places,
     pub(crate) wanted: &'a OnDemand,
+    /// Held while a commit is searched for, which has one checkout; nothing is searched for without it.
+    pub(crate) searching: Option<tokio::sync::Mutex<()>>,
 }
 
 impl Flows<'_> {
@@ -153,7 +164,13 @@ impl Flows<'_> {
     ) -> impl stream::Stream<Item = Result<(&'f Feature, RecordedVerdict), VerifyError>> {
         let jobs = self.wanted.jobs.clamp(1, JOBS_MAX);
         let flows = features.iter().enumerate().map(move |(number, feature)| async move {
-            self.one(number, feature).await.map(|verdict| (feature, verdict))
+            let mut verdict = self.one(number, feature).await?;
+            // Here and not where verdicts are taken: flows under way must not stand still meanwhile.
+            if let (false, Some(searching)) = (verdict.passed(), &self.searching) {
+                let _one_at_a_time = searching.lock().await;
+                Box::pin(bisect::blame(self.harness, self.project, feature, &mut verdict)).await;
+            }
+            Ok((feature, verdict))
         });
         stream::iter(flows).buffered(jobs)
     }
@@ -164,16 +181,12 @@ impl Flows<'_> {
             feature,
             tree: self.tree,
             occasion: Occasion::OnDemand,
-            documented: self.wanted.documented,
+            wishes: self.wanted.wishes(),
         };
         match &self.places {
             Places::Folder(launch) => verification::verify(self.harness, launch, subject).await.map_err(undecided),
             Places::Copies(copies) => {
-                let unusable = |source| HarnessError::Folder { path: self.project.dir.clone(), source };
-                let copy = copies.take(number).map_err(unusable)?;
-                let run = self.harness.task_dir(&self.project.owner.task).join(format!("run-{number}"));
-                let sandbox = self.harness.open_sandbox(copy.clone(), run, &[])?;
-                sandbox.prepare_project()?;
+                let (copy, sandbox) = self.prepare(number, copies).await?;
                 let (port, boot_timeout) = (self.harness.settings.app_port, self.harness.settings.boot_timeout);
                 let launch = Launch { sandbox, port, boot_timeout };
                 let verdict = verification::verify(self.harness, &launch, subject).await;
@@ -181,6 +194,22 @@ impl Flows<'_> {
                 verdict.map_err(undecided)
             }
         }
+    }
+}
+
+impl Flows<'_> {
+    /// A copy of the folder and a sandbox around it. Copying takes its time, in which the other flows must go on.
+    async fn prepare(&self, number: usize, copies: &Arc<Copies>) -> Result<(PathBuf, Sandbox), VerifyError> {
+        let unusable = |source| HarnessError::Folder { path: self.project.dir.clone(), source };
+        let pool = copies.clone();
+        let taken = tokio::task::spawn_blocking(move || pool.take(number)).await;
+        let copy = taken.map_err(io::Error::other).and_then(|taken| taken).map_err(unusable)?;
+        let run = self.harness.task_dir(&self.project.owner.task).join(format!("run-{number}"));
+        let sandbox = self.harness.open_sandbox(copy.clone(), run, &[])?;
+        let prepared = sandbox.clone();
+        let handed = tokio::task::spawn_blocking(move || prepared.prepare_project()).await;
+        handed.map_err(|error| unusable(io::Error::other(error)))??;
+        Ok((copy, sandbox))
     }
 }
 

@@ -113,14 +113,16 @@ fn suspicion(failed: &[&SessionEntry], refusals: &[(&StoredVerdict, Refused)]) -
         let why = whys.into_iter().max_by_key(|(_, times)| *times).map_or("", |(why, _)| why);
         let why: String = why.chars().take(120).collect();
         return format!(
-            "None of {sessions} sessions claimed that it is done (mostly: {why}); it may be too large for one session, or \
-             something it needs is missing here."
+            "In {} nobody claimed that it is done (mostly: {why}); it may be too large for one session, or \
+             something it needs is missing here.",
+            counted(sessions, "session")
         );
     };
     if last.step == 0 {
         return format!(
-            "The verifier could not begin in the last of {sessions} sessions: {}. The application or what it needs on \
+            "The verifier could not begin in the last of {}: {}. The application or what it needs on \
              this machine is to be suspected rather than the feature.",
+            counted(sessions, "session"),
             short(&last.reason)
         );
     }
@@ -137,12 +139,17 @@ fn suspicion(failed: &[&SessionEntry], refusals: &[(&StoredVerdict, Refused)]) -
     let mut steps: Vec<String> = refusals.iter().map(|(_, refused)| refused.step.to_string()).collect();
     steps.dedup();
     format!(
-        "{} refusals in {sessions} sessions, at steps {}, the last because {}. It may be too large for one session, or one \
-         part of it breaks another.",
-        refusals.len(),
+        "Refused {} in {}, at step {}; the last time because {}. It may be too large for one session, or one part of it \
+         breaks another.",
+        counted(refusals.len(), "time"),
+        counted(sessions, "session"),
         steps.join(", "),
         short(&last.reason)
     )
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn short(reason: &str) -> String {

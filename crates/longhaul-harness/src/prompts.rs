@@ -220,7 +220,7 @@ Each check is a flat object with `step` and `check`. A TARGET is what a user see
 - {"step":3,"check":"expect","target":TARGET,"visible":true}; any of visible:true, hidden:true, text, contains, value, count (a number or "n + 1"), focused, enabled, checked; {"check":"expect","url":"…"} for the address; within_ms
 - {"step":4,"check":"reload"}, {"step":4,"check":"restart_app"}
 - {"step":5,"check":"no_console_errors"}, {"step":5,"check":"no_failed_requests"}
-- {"step":5,"check":"tab","title":"…"}, also url, name, nth, close: goes on in another tab; a TARGET in a frame has "frame": TARGET
+- {"step":5,"check":"tab","title":"…"}, also url, name, nth, close: goes on in another tab; a TARGET in a frame may have "frame": its name, title or a part of its URL
 - {"step":5,"check":"download","name":"*.csv","contains":"…"}, {"step":5,"check":"print","contains":"…"}, {"step":1,"check":"permission","name":"geolocation","answer":"grant"}, {"step":5,"check":"visual","name":"…"}
 - {"step":5,"check":"command", …}, {"step":5,"check":"file", …}: for what the project makes beside its pages
 - {"step":5,"check":"http","method":"GET","path":"/api/…","status":200,"json":{…}}: never alone for what a user sees

@@ -2,6 +2,7 @@
 
 mod mirror;
 mod orders;
+mod pictures;
 mod plan;
 mod spending;
 
@@ -65,6 +66,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         spending::TABLES,
         orders::TABLES,
         mirror::TABLES,
+        pictures::TABLES,
     ],
 };
 

@@ -15,7 +15,14 @@ use std::{
 use longhaul_core::{EventDraft, FeatureId, TaskScope};
 use longhaul_durable::{Effect, NodeContext, NodeError, StepError};
 use longhaul_store::StoreError;
-use longhaul_tools::{ShellTool, ToolRegistry, browser::BrowserTool, files, sandbox::Sandbox};
+use longhaul_tools::{
+    ShellTool, ToolRegistry,
+    browser::BrowserTool,
+    files,
+    mcp::McpClients,
+    sandbox::Sandbox,
+    skills::{SkillOrigin, SkillTool, Skills},
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
@@ -27,6 +34,7 @@ use crate::{
     git::Git,
     history::{self, SessionEntry},
     host::tamper_event,
+    mirror::{self, Mirror},
     permission::Permissions,
     project::Project,
     projections::{GUARDED, Projections, Undone},
@@ -46,6 +54,10 @@ pub(crate) struct Sitting<'a> {
     pub(crate) trial: Trial,
     pub(crate) registry: ToolRegistry,
     pub(crate) permissions: Permissions,
+    /// What the user and the project have written down for particular work.
+    pub(crate) skills: Skills,
+    /// They run as long as the session.
+    _mcp: McpClients,
     project: Mutex<Project>,
     projections: Mutex<Projections>,
     tree: Mutex<Option<TreeId>>,
@@ -53,6 +65,8 @@ pub(crate) struct Sitting<'a> {
     untold: Arc<Mutex<Vec<Undone>>>,
     /// Files that are not committed, as far as they were told.
     left_out: Mutex<Vec<LeftOut>>,
+    /// The remote that other machines get the commits from.
+    pub(crate) mirror: Option<Mirror>,
     /// Whether this process has made the folder what the rows say: before, a difference is an earlier moment.
     looked: AtomicBool,
 }
@@ -89,6 +103,9 @@ impl<'a> Sitting<'a> {
         let git = Git::of_project(&project.dir);
         git.clear_stale_locks();
         git.init().await.map_err(NodeError::gave_up)?;
+        let rows = rows(harness, &project.owner).await?;
+        let mirror = mirror_of(harness, &project.owner).await?;
+        bring(&git, &project, &rows, mirror.as_ref()).await?;
         let submodules = submodules(&git, &project.dir).await?;
         let git = git.keeping(&submodules);
         let snapshots = place.join("snapshots.git");
@@ -101,8 +118,9 @@ impl<'a> Sitting<'a> {
             boot_timeout: harness.settings.boot_timeout,
         };
         let trial = Trial::new(launch.clone(), data_dir);
-        let registry = registry(harness, &sandbox, &trial, &project)?;
-        let rows = rows(harness, &project.owner).await?;
+        let skills = skills(harness, &project);
+        let mcp = McpClients::start(&sandbox, &harness.settings.mcp).await;
+        let registry = registry(harness, &sandbox, &trial, &project, &skills, &mcp)?;
         let projections = Projections::render(&project, &rows.features, &rows.sessions);
         Ok(Self {
             harness,
@@ -115,12 +133,15 @@ impl<'a> Sitting<'a> {
             trial,
             registry,
             permissions: Permissions::default(),
+            skills,
+            _mcp: mcp,
             project: Mutex::new(project),
             projections: Mutex::new(projections),
             tree: Mutex::new(None),
             untold: Arc::default(),
             left_out: Mutex::default(),
             looked: AtomicBool::new(false),
+            mirror,
         })
     }
 
@@ -288,6 +309,21 @@ impl<'a> Sitting<'a> {
     }
 }
 
+async fn mirror_of(harness: &Harness, owner: &TaskScope) -> Result<Option<Mirror>, NodeError> {
+    let owner = owner.clone();
+    Ok(harness.store.read::<_, StoreError>(move |read| mirror::of(read, &owner)).await?)
+}
+
+/// Sees that the repository has the last commit of the record: by what is here, else from the remote.
+async fn bring(git: &Git, project: &Project, rows: &Rows, mirror: Option<&Mirror>) -> Result<(), NodeError> {
+    let Some(commit) = rows.sessions.iter().rev().find_map(|entry| entry.commit.clone()) else { return Ok(()) };
+    let remote = mirror.map(|mirror| mirror.remote.as_str());
+    if mirror::bring(git, remote, &commit).await.map_err(NodeError::gave_up)? {
+        return Ok(());
+    }
+    Err(NodeError::gave_up(HarnessError::HistoryLost { dir: project.dir.clone(), commit }))
+}
+
 /// The folders of the project that are other repositories on purpose, each there.
 async fn submodules(git: &Git, dir: &std::path::Path) -> Result<Vec<std::path::PathBuf>, NodeError> {
     let submodules = git.submodules().await.map_err(NodeError::gave_up)?;
@@ -313,11 +349,34 @@ async fn rows(harness: &Harness, owner: &TaskScope) -> Result<Rows, NodeError> {
     Ok(read?)
 }
 
-fn registry(harness: &Harness, sandbox: &Sandbox, trial: &Trial, project: &Project) -> Result<ToolRegistry, NodeError> {
+/// The user's skills and the project's.
+fn skills(harness: &Harness, project: &Project) -> Skills {
+    let mut folders: Vec<_> =
+        harness.settings.skills.iter().map(|folder| (folder.clone(), SkillOrigin::User)).collect();
+    folders.extend(Skills::of_project(&project.dir));
+    let skills = Skills::read(&folders);
+    for broken in skills.broken() {
+        tracing::warn!(folder = %broken.folder.display(), problems = ?broken.problems, "a skill is left out");
+    }
+    skills
+}
+
+fn registry(
+    harness: &Harness,
+    sandbox: &Sandbox,
+    trial: &Trial,
+    project: &Project,
+    skills: &Skills,
+    mcp: &McpClients,
+) -> Result<ToolRegistry, NodeError> {
     let folder = |source| NodeError::gave_up(HarnessError::Folder { path: project.dir.clone(), source });
     let mut tools = files::tools(&project.dir).map_err(folder)?;
     tools.push(Arc::new(ShellTool::new(sandbox.clone(), trial.slot()).limits(harness.settings.shell)));
     tools.push(Arc::new(BrowserTool::new(harness.browser.clone(), trial.address())));
+    if !skills.all().is_empty() {
+        tools.push(Arc::new(SkillTool::new(skills.clone())));
+    }
+    tools.extend(mcp.tools());
     ToolRegistry::new(tools).map_err(NodeError::gave_up)
 }
 

@@ -14,8 +14,12 @@ use crate::{
     bisect::Culprit,
     environment::Harness,
     features::Feature,
+    pictures,
     project::Project,
-    verifier::{Flow, Limits, Pictures, Verdict, Verifier, VerifyError, media_type},
+    verifier::{
+        AppControl, Baselines, Flow, Limits, NoApplication, Pictures, Verdict, Verifier, VerifyError, Workbench,
+        media_type,
+    },
 };
 
 const SCHEMA: i64 = 1;
@@ -85,6 +89,12 @@ pub struct RecordedVerdict {
     /// Which commit broke the feature, where that was looked for and found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     broken_by: Option<Culprit>,
+    /// Pictures that this verdict makes the accepted ones, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    accepted: Vec<(String, RecordRef)>,
+    /// Whether a person said so, so that they take the place of earlier ones.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    accepted_anew: bool,
     #[serde(skip)]
     staged: Vec<StagedRecord>,
 }
@@ -200,6 +210,13 @@ impl RecordedVerdict {
             record.commit(tx)?;
             record.link(tx, Relation::Verifies, self.id.as_str())?;
         }
+        // A verdict over uncommitted work is news for whoever asked; a claim's is committed right after it.
+        if commit.is_some() || self.occasion == Occasion::Claim || self.accepted_anew {
+            for (name, record) in &self.accepted {
+                let by = (self.id.as_str(), self.accepted_anew);
+                pictures::accept(tx, owner, &self.feature, (name, record), by)?;
+            }
+        }
         Ok(())
     }
 }
@@ -279,8 +296,18 @@ pub(crate) struct Subject<'a> {
     pub(crate) feature: &'a Feature,
     pub(crate) tree: &'a str,
     pub(crate) occasion: Occasion,
+    pub(crate) wishes: Wishes,
+}
+
+/// What is to be kept of a verification beside its outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Wishes {
     /// A picture of every sentence, not only of the end.
     pub(crate) documented: bool,
+    /// A sequence of pictures.
+    pub(crate) film: bool,
+    /// A person accepts the pictures of `visual` checks as they are now.
+    pub(crate) accept_pictures: bool,
 }
 
 /// The verdict over an application that is known not to start. Never a pass.
@@ -332,6 +359,16 @@ async fn see(
     launch: &crate::application::Launch,
     subject: &Subject<'_>,
 ) -> Result<Result<Verdict, Refusal>, StepError> {
+    let baselines = if subject.wishes.accept_pictures {
+        Baselines::new()
+    } else {
+        pictures::accepted(harness, &subject.project.owner, subject.feature.id()).await?
+    };
+    let plan = Plan { flow: flow_of(subject.feature), workbench: Workbench::new(launch.sandbox.clone()), baselines };
+    if !plan.flow.needs_app() {
+        let seen = drive(harness, subject, &plan, &mut NoApplication).await;
+        return seen.map(Ok).map_err(StepError::from);
+    }
     let scratch = harness.task_dir(&subject.project.owner.task).join("flows");
     std::fs::create_dir_all(&scratch).map_err(StepError::from)?;
     let mut app = match FlowApp::start(launch.clone(), &scratch).await {
@@ -339,9 +376,24 @@ async fn see(
         Err(NoFlow::Here(error)) => return Err(error),
         Err(NoFlow::App(why)) => return Ok(Err(no_start(&why))),
     };
-    let seen = drive(harness, subject, &mut app).await;
+    let seen = drive(harness, subject, &plan, &mut app).await;
     app.stop().await;
     seen.map(Ok).map_err(StepError::from)
+}
+
+/// What one verification is carried out with, each time it is tried.
+struct Plan {
+    flow: Flow,
+    workbench: Workbench,
+    baselines: Baselines,
+}
+
+fn flow_of(feature: &Feature) -> Flow {
+    Flow {
+        feature: feature.id().clone(),
+        steps: feature.definition.steps.clone(),
+        checks: feature.definition.checks.clone(),
+    }
 }
 
 fn refusal_of(seen: &Verdict) -> Option<Refusal> {
@@ -364,23 +416,29 @@ fn shortened(reason: &str) -> String {
     format!("{head} … {tail}")
 }
 
-/// Carries the flow out, a second time with a new browser when the first died under it.
-async fn drive(harness: &Harness, subject: &Subject<'_>, app: &mut FlowApp) -> Result<Verdict, VerifyError> {
-    let flow = Flow {
-        feature: subject.feature.id().clone(),
-        steps: subject.feature.definition.steps.clone(),
-        checks: subject.feature.definition.checks.clone(),
-    };
+/// Carries the flow out, a second time with a new browser when the first died under it. Without a page there is none.
+async fn drive(
+    harness: &Harness,
+    subject: &Subject<'_>,
+    plan: &Plan,
+    app: &mut dyn AppControl,
+) -> Result<Verdict, VerifyError> {
+    let Plan { flow, workbench, baselines } = plan;
     // A claim is documented sentence by sentence; a repeated verification only shows where it ended.
-    let pictures = if subject.documented { Pictures::EachSentence } else { Pictures::TheEnd };
-    let limits = Limits { flow: harness.settings.flow_timeout, pictures, ..Limits::default() };
+    let pictures = if subject.wishes.documented { Pictures::EachSentence } else { Pictures::TheEnd };
+    let limits =
+        Limits { flow: harness.settings.flow_timeout, pictures, film: subject.wishes.film, ..Limits::default() };
+    let equipped = |verifier: Verifier| verifier.with_workbench(workbench.clone()).with_baselines(baselines.clone());
+    if !flow.needs_browser() {
+        return equipped(Verifier::without_browser()).verify(flow, app, &limits).await;
+    }
     let browser = harness.browser.get().await?;
-    let first = Verifier::new(browser.clone()).verify(&flow, app, &limits).await;
+    let first = equipped(Verifier::new(browser.clone())).verify(flow, app, &limits).await;
     match first {
         Err(VerifyError::Browser(_)) => {
             tracing::warn!(feature = %flow.feature, "the browser died during a verification; starting it again");
             harness.browser.retire(&browser).await;
-            Verifier::new(harness.browser.get().await?).verify(&flow, app, &limits).await
+            equipped(Verifier::new(harness.browser.get().await?)).verify(flow, app, &limits).await
         }
         decided => decided,
     }
@@ -402,6 +460,8 @@ fn verdict_of(
         evidence: Vec::new(),
         broken_by: None,
         elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+        accepted: Vec::new(),
+        accepted_anew: subject.wishes.accept_pictures,
         staged: Vec::new(),
     }
 }
@@ -413,6 +473,7 @@ async fn keep_evidence(
     seen: Verdict,
     verdict: &mut RecordedVerdict,
 ) -> Result<(), WorkspaceError> {
+    let proposed = seen.baselines().to_vec();
     let (log, pictures) = seen.into_evidence();
     let mut pieces = vec![("the flow's log: steps, console, network".to_owned(), "application/json", log)];
     pieces.extend(pictures.into_iter().map(|(summary, png)| (summary, media_type(&png), png)));
@@ -431,6 +492,18 @@ async fn keep_evidence(
             record: staged.reference().clone(),
             media_type: media_type.to_owned(),
         });
+        verdict.staged.push(staged);
+    }
+    for (name, picture) in proposed {
+        let whole = format!("{}: {name:?} as accepted", verdict.feature);
+        let source = format!("verifier, {}", verdict.id);
+        let record = Ingest {
+            media_type: "image/png".to_owned(),
+            text: Some(String::new()),
+            ..Ingest::new(Kind::Evidence, "evidence", &whole, &source, picture)
+        };
+        let staged = harness.workspace.task(&subject.project.owner).stage(record).await?;
+        verdict.accepted.push((name, staged.reference().clone()));
         verdict.staged.push(staged);
     }
     Ok(())

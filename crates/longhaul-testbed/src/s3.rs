@@ -90,8 +90,10 @@ fn start(serving_test: &str, dir: &Path, port: u16) -> (Child, SocketAddr) {
         .stdout(Stdio::piped())
         .spawn()
         .expect("the server starts");
-    let said = BufReader::new(child.stdout.take().expect("its output")).lines();
-    let address = said.map_while(Result::ok).find_map(|line| line.split_once("S3 AT ")?.1.trim().parse().ok());
+    let mut said = BufReader::new(child.stdout.take().expect("its output")).lines().map_while(Result::ok);
+    let address = said.find_map(|line| line.split_once("S3 AT ")?.1.trim().parse().ok());
+    // A test that takes long is told of after a minute: whoever cannot write that ends.
+    std::thread::spawn(move || said.for_each(drop));
     (child, address.expect("the server says where it listens"))
 }
 

@@ -29,6 +29,7 @@ mod registry;
 pub mod sandbox;
 mod schema;
 mod shell;
+pub mod skills;
 
 pub use registry::{
     Attachment, RegistryError, TOOL_ARGUMENTS_BYTES_MAX, TOOL_TEXT_BYTES_MAX, Tool, ToolHints, ToolOutput,

@@ -141,6 +141,10 @@ fn answer(output: CommandOutput, seconds: u64, seconds_max: u64) -> ToolOutput {
                 if seconds < seconds_max { "give timeout_s for longer work" } else { "no command may run longer" };
             format!("exit 124 (killed after {seconds} s, with everything it started; {next})")
         }
+        CommandExit::DiskFull => {
+            "exit 137 (killed: it wrote more than the sandbox allows, or the disk is full; remove what is not needed)"
+                .to_owned()
+        }
         CommandExit::OutOfMemory => {
             "exit 137 (killed: it used more memory than the sandbox allows; process less at once)".to_owned()
         }

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use longhaul_core::TaskId;
 use longhaul_durable::{DurableError, GraphError, NodeError};
 use longhaul_harness::{
     GitError, HarnessError, VerifyError,
@@ -55,6 +56,23 @@ pub enum LonghaulError {
         /// The folder.
         dir: PathBuf,
     },
+    /// The store has no such project.
+    #[error(
+        "the store has no project {task}; its id is in its feature_checks.json, and both machines need the same `store.url`"
+    )]
+    NoSuchProject {
+        /// What was asked for.
+        task: TaskId,
+    },
+    /// A project that is to be gone on with elsewhere has no remote.
+    #[error("the project in {dir} has no remote; give it one there with `longhaul init … --remote URL`")]
+    NoRemote {
+        /// Its folder.
+        dir: PathBuf,
+    },
+    /// The remote's address cannot be used.
+    #[error(transparent)]
+    Remote(#[from] longhaul_harness::mirror::WrongRemote),
     /// The planning of another request was interrupted in this folder.
     #[error(
         "{dir} was begun with another request ({request:?}); go on with it by `longhaul run --dir {dir}`, or name a new folder"
@@ -322,6 +340,9 @@ impl LonghaulError {
             | Self::FolderIsCopy { .. }
             | Self::OtherHome { .. }
             | Self::FolderGone { .. }
+            | Self::NoSuchProject { .. }
+            | Self::NoRemote { .. }
+            | Self::Remote(_)
             | Self::OtherRequest { .. }
             | Self::FolderName { .. }
             | Self::Folder { .. }

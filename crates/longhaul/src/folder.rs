@@ -23,6 +23,15 @@ impl Longhaul {
     /// The project in this folder. A project whose folder was moved is found by the task that its files name.
     pub(crate) async fn project(&self, dir: &Path) -> Result<Project, LonghaulError> {
         let absolute = absolute(dir)?;
+        if let Some(task) = self.noted_task(&absolute) {
+            let scope = self.scope.clone();
+            let found = self.store.read::<_, StoreError>(move |read| project::with_task(read, &scope, &task)).await?;
+            if let Some(mut project) = found {
+                project.dir = absolute;
+                project.owner.trace = self.trace.clone();
+                return Ok(project);
+            }
+        }
         let found = match self.project_at(&absolute).await? {
             Some(project) => Some(project),
             None => self.moved_project(&absolute).await?,
@@ -46,6 +55,7 @@ impl Longhaul {
         let Some(mut project) = found else {
             return Err(LonghaulError::OtherHome { dir: dir.to_owned(), home: self.settings.home.clone() });
         };
+        project = self.placed(project);
         // A copy does not take the original's project over.
         if project.dir.exists() {
             return Err(LonghaulError::FolderIsCopy { dir: dir.to_owned(), original: project.dir });
@@ -59,7 +69,7 @@ impl Longhaul {
 }
 
 /// The task named by the folder's own files.
-fn named_task(dir: &Path) -> Option<longhaul_core::TaskId> {
+pub(crate) fn named_task(dir: &Path) -> Option<longhaul_core::TaskId> {
     let text = fs::read_to_string(dir.join("feature_checks.json")).ok()?;
     let value: serde_json::Value = serde_json::from_str(&text).ok()?;
     value.get("task")?.as_str()?.parse().ok()

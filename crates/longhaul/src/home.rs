@@ -4,7 +4,9 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use longhaul_core::{Ambient, Event, Scope, TraceId};
 use longhaul_durable::{Progress, Runtime};
-use longhaul_harness::{BisectSettings, ExternalAgent, Harness, HarnessSettings, SandboxPlace, spending::Spending};
+use longhaul_harness::{
+    BisectSettings, ExternalAgent, Harness, HarnessSettings, SandboxPlace, people::People, spending::Spending,
+};
 use longhaul_memory::{Embedder, Memory, remote::RemoteVectors};
 use longhaul_model::{ChatModel, Retry};
 use longhaul_store::{StateKeys, Store, StoreError, StoreSettings};
@@ -19,7 +21,7 @@ use tokio::sync::broadcast;
 use crate::{
     LonghaulError, embedding,
     memories::wiring,
-    settings::{SandboxNetwork, Settings},
+    settings::{ModelSpec, SandboxNetwork, Settings},
     vectors,
 };
 
@@ -76,7 +78,11 @@ impl Longhaul {
         ];
         let vectors = vectors::server(&settings.memory, &ambient)?;
         let keys = StateKeys::from_env().map_err(StoreError::from)?;
-        let place = StoreSettings { keys, bucket: settings.bucket()?, ..StoreSettings::new(&settings.home) };
+        let place = match &settings.store_url {
+            Some(url) => StoreSettings::from_url(url.expose(), &settings.home)?,
+            None => StoreSettings::new(&settings.home),
+        };
+        let place = StoreSettings { keys, bucket: settings.bucket()?, ..place };
         let store = Store::open(place, ambient.clone(), &migrations).await?;
         let swept = store.clone();
         tokio::spawn(async move {
@@ -89,7 +95,8 @@ impl Longhaul {
             }
         });
         Ok(Self {
-            runtime: Runtime::new(store.clone(), ambient.clone()),
+            runtime: Runtime::new(store.clone(), ambient.clone())
+                .with_lease_ttl(Duration::from_secs(settings.lease_seconds)),
             scope: Scope::single_user(),
             trace: TraceId::from_body(&ambient.ids.body()),
             retries: broadcast::Sender::new(RETRIES_KEPT),
@@ -144,6 +151,8 @@ impl Longhaul {
         agent: Option<ExternalAgent>,
     ) -> Arc<Harness> {
         let (limits, init) = (self.settings.sandbox.clone(), self.program.sandbox_init.clone());
+        // Scripts of the user's skills are run where they are.
+        let skills: Vec<PathBuf> = self.settings.skills.iter().filter(|folder| folder.is_dir()).cloned().collect();
         let memory = self.memory(embedder);
         Arc::new(Harness {
             store: self.store.clone(),
@@ -155,7 +164,9 @@ impl Longhaul {
             sandbox: Arc::new(move |place: SandboxPlace| {
                 let mut settings = SandboxSettings::new(place.project, place.runtime_dir, init.clone());
                 settings.readonly.extend(limits.readonly.iter().cloned());
+                settings.builder = limits.builder;
                 settings.toolchains.clone_from(&limits.toolchains);
+                settings.toolchains.extend(skills.iter().cloned());
                 settings.path_first.clone_from(&limits.path_first);
                 settings.limits = SandboxLimits {
                     memory_bytes_max: limits.memory_bytes_max,
@@ -169,7 +180,9 @@ impl Longhaul {
                 };
                 settings
             }),
-            spending: Spending::new(self.store.clone(), self.ambient.clone(), self.settings.budget.clone()),
+            spending: Spending::new(self.store.clone(), self.ambient.clone(), self.settings.budget.clone())
+                .answered_also_by(self.settings.model.fallback.iter().filter_map(ModelSpec::name).collect()),
+            people: People::new(self.store.clone()),
             work_dir: self.work_dir(),
             settings: self.harness_settings(),
             agent,
@@ -195,7 +208,7 @@ impl Longhaul {
         memory
     }
 
-    fn work_dir(&self) -> PathBuf {
+    pub(crate) fn work_dir(&self) -> PathBuf {
         self.settings.home.join("work")
     }
 
@@ -223,6 +236,8 @@ impl Longhaul {
                 output_bytes_max: self.settings.sandbox.output_bytes_max,
             },
             policy: self.settings.policy.clone(),
+            mcp: self.settings.mcp.clone(),
+            skills: self.settings.skills.clone(),
             ..HarnessSettings::default()
         }
     }

@@ -16,6 +16,7 @@
 
 mod agents;
 mod connect;
+mod elsewhere;
 mod embedding;
 mod error;
 mod folder;
@@ -24,6 +25,7 @@ mod machine;
 mod mcp;
 mod memories;
 mod parked;
+mod people;
 mod planning;
 mod queries;
 mod report;
@@ -81,6 +83,7 @@ pub use memories::{
     Packing, Question, Remembering, memory_error_kind, memory_over, questions, receipt_lines, review_error_kind,
     session_error_kind,
 };
+pub use people::Resumed;
 pub use planning::Shown as PlanShown;
 pub use queries::{Details, FeatureView, ParkedView, Status};
 pub use report::ReportWritten;

@@ -3,14 +3,17 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
+use longhaul_core::TaskScope;
 use longhaul_durable::{Outcome, RunOptions, Status as ExecutionStatus, StopWhen};
 use longhaul_harness::{
     ExternalAgent, Harness, HarnessState, Phase, Profile,
     features::{self, Feature, pick},
     graph,
     history::{self, SessionEntry, SessionOutcome},
+    people::{self, OrderKind, People},
     planning::examine,
     project::{self, NewProject, Project},
     spending::{self, Money, RunBudget, Spent},
@@ -21,6 +24,9 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Longhaul, LonghaulError, Until, agents, connect::Connected, folder, settings::ModelSpec, until::Patience};
+
+/// How often a run looks whether a person wants it to stop.
+const LISTENS_EVERY: Duration = Duration::from_millis(500);
 
 /// What `init` is asked.
 #[derive(Debug, Clone)]
@@ -33,13 +39,15 @@ pub struct InitRequest {
     pub profile: Profile,
     /// Whether the folder is somebody's repository, on top of which is planned.
     pub adopt: bool,
+    /// A git remote that takes every commit, through which another machine can go on.
+    pub remote: Option<String>,
 }
 
 impl InitRequest {
     /// An application in a new folder.
     #[must_use]
     pub fn new(request: impl Into<String>, dir: impl Into<PathBuf>) -> Self {
-        Self { request: request.into(), dir: dir.into(), profile: Profile::Software, adopt: false }
+        Self { request: request.into(), dir: dir.into(), profile: Profile::Software, adopt: false, remote: None }
     }
 }
 
@@ -72,6 +80,10 @@ pub enum Ending {
     Stuck,
     /// A person has to answer something first.
     Waiting,
+    /// A person paused it.
+    Paused,
+    /// A person has the folder.
+    TakenOver,
     /// It was cancelled.
     Interrupted,
 }
@@ -152,7 +164,7 @@ impl Longhaul {
                 return Err(LonghaulError::OtherRequest { dir: asked.dir, request: project.request.clone() });
             }
         } else if asked.adopt {
-            examine(&asked.dir).await?;
+            examine(&folder::absolute(&asked.dir)?).await?;
         } else {
             folder::check_new(&asked.dir)?;
         }
@@ -164,6 +176,10 @@ impl Longhaul {
             Some(project) => self.with_model(project, &spec).await?,
             None => self.register(&asked, &spec).await?,
         };
+        if let Some(remote) = &asked.remote {
+            self.set_remote(&project, remote).await?;
+        }
+        self.take_over(&project).await?;
         let (project, agent) = self.with_agent(project, &connected).await?;
         let harness = self.harness_with(connected.model.clone(), Some(embedder), agent);
         self.begin_spending(&harness, &project, RunLimits::default()).await?;
@@ -187,7 +203,7 @@ impl Longhaul {
         harness.spending.begin(&project.owner, budget).await?;
         let agent = harness.agent.iter().map(|agent| agent.settings.name());
         for model in std::iter::once(harness.model.info().name.clone()).chain(agent) {
-            if harness.spending.lacks_price(&model) {
+            if let Some(model) = harness.spending.lacks_price(&model) {
                 return Err(LonghaulError::NoPrice { model });
             }
         }
@@ -195,7 +211,7 @@ impl Longhaul {
     }
 
     async fn register(&self, asked: &InitRequest, spec: &ModelSpec) -> Result<Project, LonghaulError> {
-        let adopted = if asked.adopt { Some(examine(&asked.dir).await?.commit) } else { None };
+        let adopted = if asked.adopt { Some(examine(&folder::absolute(&asked.dir)?).await?.commit) } else { None };
         let new = NewProject {
             dir: if asked.adopt { folder::absolute(&asked.dir)? } else { folder::make_new(&asked.dir)? },
             request: asked.request.trim().to_owned(),
@@ -258,9 +274,16 @@ impl Longhaul {
         if let Some(report) = self.nothing_to_do(&project).await? {
             return Ok(report);
         }
+        let owner = project.owner.clone();
+        let standing = self.store.read::<_, StoreError>(move |read| people::orders(read, &owner)).await?;
+        if standing.iter().any(|order| order.kind == OrderKind::Pause) {
+            let rows = self.rows(&project).await?;
+            return self.run_report(&project, Ending::Paused, &rows).await;
+        }
         self.check_machine().await?;
         let (connected, spec) = self.connect(Some((&project.model, project.base_url.as_deref()))).await?;
         let embedder = self.embedder()?;
+        self.take_over(&project).await?;
         let planned = self.rows(&project).await?.planned();
         let project = if planned { project } else { self.with_model(project, &spec).await? };
         let (project, agent) = self.with_agent(project, &connected).await?;
@@ -331,11 +354,18 @@ impl Longhaul {
     ) -> Result<RunReport, LonghaulError> {
         let graph = graph(harness)?;
         let initial = self.rows(project).await?.state();
+        let asked_to_end = cancel.clone();
+        let (cancel, people) = (cancel.child_token(), harness.people.clone());
+        people.orders(&project.owner).await?;
+        let listening = people.clone();
+        let stop: StopWhen<HarnessState> = Arc::new(move |state| stop(state) || listening.has_taken_over());
+        let ears = tokio::spawn(listen(people.clone(), project.owner.clone(), cancel.clone()));
         let options = RunOptions { cancel, stop_when: Some(stop), ..RunOptions::default() };
         // Memories get their vectors while the application boots and the browser works, not when they are asked for.
         let stop_indexing = CancellationToken::new();
         let indexing = tokio::spawn(harness.memory.indexer().run(stop_indexing.clone().cancelled_owned()));
         let outcome = self.runtime.run(&graph, &project.owner, &project.thread, initial, options).await;
+        ears.abort();
         stop_indexing.cancel();
         harness.browser.close().await;
         if let Err(error) = indexing.await {
@@ -345,13 +375,19 @@ impl Longhaul {
             tracing::warn!(%error, "some memories are found by keyword only until the next run");
         }
         let limit = harness.spending.stops();
+        let orders = people.orders(&project.owner).await?;
+        let stands = |kind: OrderKind| orders.iter().any(|order| order.kind == kind);
         let ending = match outcome? {
             Outcome::Completed(state) if state.phase == Phase::Done => Ending::Done,
             Outcome::Completed(_) => Ending::Stuck,
+            Outcome::Stopped(_) if stands(OrderKind::TakeOver) => Ending::TakenOver,
             Outcome::Stopped(_) if limit.is_some() => Ending::Budget,
             Outcome::Stopped(state) if state.sessions == 0 => Ending::Planned,
             Outcome::Stopped(_) => Ending::Limit,
             Outcome::Waiting(_) => Ending::Waiting,
+            Outcome::Cancelled if asked_to_end.is_cancelled() => Ending::Interrupted,
+            Outcome::Cancelled if stands(OrderKind::Pause) => Ending::Paused,
+            Outcome::Cancelled if stands(OrderKind::TakeOver) => Ending::TakenOver,
             Outcome::Cancelled => Ending::Interrupted,
             Outcome::NeedsReconcile(pending) => return Err(LonghaulError::Unreconciled { count: pending.len() }),
             Outcome::Failed { error, .. } => return Err(LonghaulError::stopped(project.dir.clone(), error)),
@@ -384,6 +420,23 @@ impl Longhaul {
             Ok(Rows { features: features::all(read, &owner)?, sessions: history::all(read, &owner)? })
         });
         Ok(read.await?)
+    }
+}
+
+/// Ends the run when somebody pauses it, and lets it know when somebody wants the folder.
+async fn listen(people: People, owner: TaskScope, cancel: CancellationToken) {
+    let mut looks = tokio::time::interval(LISTENS_EVERY);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        match people.orders(&owner).await {
+            Ok(orders) if orders.iter().any(|order| order.kind == OrderKind::Pause) => {
+                cancel.cancel();
+                return;
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "nobody listens to people for a moment"),
+        }
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) fn rows(root: &Path, flags: &[&str]) -> anyhow::Result<Vec<Row>> {
     rows.extend(whole_demo(&demo)?);
     rows.push(resume(&Demo { program: &program, place: &scratch.path().join("killed") })?);
     rows.push(recall(root)?);
+    rows.extend(sandbox(root)?);
     rows.extend(super::verifier::rows(root, &program)?);
     rows.extend(large);
     super::show(&rows);
@@ -152,15 +153,32 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1_000.0
 }
 
+/// A command in a sandbox of its own, from the call to its output; measured by the tools crate's own example.
+fn sandbox(root: &Path) -> anyhow::Result<Vec<Row>> {
+    let figures = example(root, "longhaul-tools", "sandbox_figures")?;
+    let mut rows = Vec::new();
+    for kind in ["bubblewrap", "landlock"] {
+        let Some(p95) = figures[kind]["p95_ms"].as_f64() else { continue };
+        rows.push(row(&format!("sandbox start with {kind}, 95th percentile of 200"), "ms", p95, 50.0));
+    }
+    ensure!(!rows.is_empty(), "no kind of sandbox works here: longhaul doctor");
+    Ok(rows)
+}
+
 /// Recall over 10,000 memories beside the embedding; measured by the memory crate's own example.
 fn recall(root: &Path) -> anyhow::Result<Row> {
+    let figures = example(root, "longhaul-memory", "recall_figures")?;
+    let p50 = figures["p50_us"].as_f64().context("no p50_us")?;
+    Ok(row("recall over 10,000 memories beside the embedding, median", "ms", p50 / 1_000.0, 10.0))
+}
+
+/// The figures that an example of a crate prints as one JSON object.
+fn example(root: &Path, package: &str, name: &str) -> anyhow::Result<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let here = std::env::current_exe().context("where is xtask?")?;
     let target = here.ancestors().nth(2).context("xtask lies in no target folder")?;
-    let args = ["run", "--quiet", "--package", "longhaul-memory", "--example", "recall_figures", "--target-dir"];
+    let args = ["run", "--quiet", "--package", package, "--example", name, "--target-dir"];
     let output = Command::new(cargo).args(args).arg(target).current_dir(root).stderr(Stdio::inherit()).output()?;
-    ensure!(output.status.success(), "the recall example fails");
-    let figures: Value = serde_json::from_slice(&output.stdout).context("the recall example's figures")?;
-    let p50 = figures["p50_us"].as_f64().context("no p50_us")?;
-    Ok(row("recall over 10,000 memories beside the embedding, median", "ms", p50 / 1_000.0, 10.0))
+    ensure!(output.status.success(), "the example {name} fails");
+    serde_json::from_slice(&output.stdout).with_context(|| format!("the figures of {name}"))
 }

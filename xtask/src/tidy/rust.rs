@@ -68,7 +68,7 @@ const MAY_SLEEP: &[(&str, &str)] = &[
         "looks again at a page until it shows what is expected, or the time is up",
     ),
     (
-        "crates/longhaul-harness/src/verifier/flow.rs",
+        "crates/longhaul-harness/src/verifier/run.rs",
         "looks again at the address until it is the expected one, or the time is up",
     ),
     ("crates/longhaul-tools/src/browser/act.rs", "looks again until a target can be acted on, or the time is up"),

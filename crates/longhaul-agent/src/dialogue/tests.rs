@@ -68,7 +68,7 @@ fn silence_is_answered_with_a_nudge_and_the_last_turn_is_for_a_note() {
     assert_eq!(d.due(), None);
     d.answered(&answer("still thinking", &[], 10));
     let Some(Due::HandOver(why)) = d.due() else { panic!("expected a hand-over, not {:?}", d.due()) };
-    d.tell(&Told::HandOver { why });
+    d.tell(&Told::HandOver { why, budget: false });
     assert!(last_user(&d).contains("limit of turns"));
     d.answered(&answer("it was the cache", &[], 10));
     let Next::End(Ending::HandOver { note, why }) = d.next() else { panic!("expected the end") };
@@ -80,14 +80,20 @@ fn a_hand_over_is_asked_once_heeded_or_not() {
     let mut d = dialogue(10_000, 99);
     d.answered(&answer("", &["shell"], 8_100));
     d.called(result("exit 0", After::Continue), None);
-    d.tell(&Told::HandOver { why: WINDOW.to_owned() });
+    d.tell(&Told::HandOver { why: WINDOW.to_owned(), budget: false });
     let mut heeded = d.clone();
     heeded.answered(&answer("", &["hand_over"], 8_200));
     heeded.called(result("handed over", After::HandOver("half of it works".into())), None);
     let Next::End(Ending::HandOver { note, why }) = heeded.next() else { panic!("expected the end") };
     assert_eq!((note.as_str(), why.as_str()), ("half of it works", WINDOW));
+    let mut saving = d.clone();
     d.answered(&answer("one more thing", &["shell"], 8_300));
     assert!(matches!(d.next(), Next::End(Ending::HandOver { .. })));
+    // Because of the budget it says nothing about the work.
+    saving.tell(&Told::HandOver { why: "the budget is nearly used up".to_owned(), budget: true });
+    saving.answered(&answer("half of it works", &[], 8_300));
+    let Next::End(Ending::OutOfBudget { note, .. }) = saving.next() else { panic!("expected the end") };
+    assert_eq!(note, "half of it works");
 }
 
 #[test]

@@ -37,6 +37,9 @@ pub(crate) struct Init {
     /// What kind of work it is: software, research or documents
     #[arg(long, value_name = "NAME", default_value = "software")]
     profile: Profile,
+    /// A git remote, empty so far, that takes every commit: another machine can go on from there
+    #[arg(long, value_name = "URL")]
+    remote: Option<String>,
     #[command(flatten)]
     model: ModelFlags,
 }
@@ -79,7 +82,8 @@ pub(crate) fn run(global: &Global, command: &Init) -> anyhow::Result<Exit> {
         let cancel = CancellationToken::new();
         let mut progress = global.progress();
         let (profile, adopt) = (command.profile, command.adopt.is_some());
-        let asked = InitRequest { profile, adopt, ..InitRequest::new(&command.request, dir) };
+        let asked =
+            InitRequest { profile, adopt, remote: command.remote.clone(), ..InitRequest::new(&command.request, dir) };
         let outcome = work::watch(&longhaul, &mut progress, &cancel, longhaul.init(asked, cancel.clone())).await;
         progress.finish();
         work::conclude(global, &outcome?)

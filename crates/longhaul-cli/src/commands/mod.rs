@@ -20,6 +20,7 @@ mod knowledge;
 mod log;
 mod mcp;
 mod memory;
+mod people;
 mod report;
 mod review;
 mod run;
@@ -28,6 +29,7 @@ mod serve;
 mod sessions;
 mod settle;
 mod setup;
+mod skills;
 mod standing;
 mod status;
 mod tail;
@@ -48,6 +50,10 @@ pub(crate) enum Command {
     Features(features::Features),
     Log(log::Log),
     Verify(verify::Verify),
+    Steer(people::Steer),
+    Pause(people::Pause),
+    TakeOver(people::TakeOver),
+    Resume(people::Resume),
     Report(report::Report),
     Executions(executions::Executions),
     Waits(waits::Waits),
@@ -69,6 +75,7 @@ pub(crate) enum Command {
     Sessions(sessions::SessionsArgs),
     Conversations(conversations::ConversationsArgs),
     Review(review::ReviewArgs),
+    Skills(skills::SkillsArgs),
     Mcp(Box<mcp::Mcp>),
     Serve(Box<serve::Serve>),
     Keys(keys::KeysArgs),
@@ -91,6 +98,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Features(command) => features::run(&global, &command),
         Command::Log(command) => log::run(&global, &command),
         Command::Verify(command) => verify::run(&global, &command),
+        Command::Steer(command) => people::steer(&global, &command),
+        Command::Pause(command) => people::pause(&global, &command),
+        Command::TakeOver(command) => people::take_over(&global, &command),
+        Command::Resume(command) => people::resume(&global, &command),
         Command::Report(command) => report::run(&global, &command),
         Command::Executions(command) => executions::run(&global, &command),
         Command::Waits(command) => waits::run(&global, &command),
@@ -112,6 +123,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Sessions(command) => sessions::run(&global, &command),
         Command::Conversations(command) => conversations::run(&global, &command),
         Command::Review(command) => review::run(&global, &command),
+        Command::Skills(command) => skills::run(&global, &command),
         Command::Mcp(command) => mcp::run(&global, &command),
         Command::Serve(command) => serve::run(&global, &command),
         Command::Keys(command) => keys::run(&global, &command),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use longhaul::{Ambient, CancellationToken, Money, RunLimits, Until};
+use longhaul::{Ambient, CancellationToken, Money, RunLimits, TaskId, Until};
 
 use super::{init::ModelFlags, work};
 use crate::{
@@ -32,6 +32,9 @@ pub(crate) struct Run {
     /// Spend at most so much in this run; needs `[prices."MODEL"]` in longhaul.toml
     #[arg(long, value_name = "AMOUNT")]
     max_cost: Option<Money>,
+    /// A project of the shared store that another machine began with `--remote`: goes on with it here, in the folder DIR
+    #[arg(long, value_name = "TASK")]
+    task: Option<TaskId>,
     #[command(flatten)]
     model: ModelFlags,
 }
@@ -52,6 +55,9 @@ pub(crate) fn run(global: &Global, command: &Run) -> anyhow::Result<Exit> {
         let mut progress = global.progress();
         let limits =
             RunLimits { sessions: command.sessions, tokens: command.max_tokens, money: command.max_cost, until };
+        if let Some(task) = &command.task {
+            longhaul.take_here(task, &command.dir).await?;
+        }
         let running = longhaul.run(&command.dir, limits, cancel.clone());
         let outcome = work::watch(&longhaul, &mut progress, &cancel, running).await;
         progress.finish();

@@ -42,6 +42,12 @@ pub(crate) struct Verify {
     /// Keep a picture of every sentence, the flows' logs and a page that shows them
     #[arg(long, value_name = "DIR")]
     evidence: Option<PathBuf>,
+    /// Keep a film of each flow beside them: one picture a step, as an animated WebP
+    #[arg(long, requires = "evidence")]
+    film: bool,
+    /// Accept the pictures of `visual` checks as they are now, where everything else of the feature passes
+    #[arg(long)]
+    accept_baseline: bool,
 }
 
 /// Runs the command.
@@ -84,6 +90,8 @@ fn request(command: &Verify) -> anyhow::Result<VerifyRequest> {
         only_passing: command.passing,
         jobs: command.jobs,
         evidence: command.evidence.clone(),
+        film: command.film,
+        accept_pictures: command.accept_baseline,
         ..VerifyRequest::of(&command.dir)
     })
 }

@@ -131,6 +131,7 @@ pub(super) fn conclude(global: &Global, report: &RunReport) -> anyhow::Result<Ex
         Ending::Stuck if report.proposals > 0 => (Exit::Unfinished, format!("longhaul features proposals --dir {dir}")),
         Ending::Stuck => (Exit::Unfinished, format!("longhaul status --dir {dir}")),
         Ending::Waiting => (Exit::Unfinished, "longhaul waits".to_owned()),
+        Ending::Paused | Ending::TakenOver => (Exit::Unfinished, format!("longhaul resume --dir {dir}")),
         Ending::Interrupted => (Exit::Interrupted, format!("longhaul run --dir {dir}")),
     };
     if global.json {
@@ -151,6 +152,8 @@ pub(super) fn conclude(global: &Global, report: &RunReport) -> anyhow::Result<Ex
             Some(format!("{so_far}; {} parked, and nothing else can be done", count(report.parked as u64, "feature")))
         }
         Ending::Waiting => Some(format!("{so_far}; somebody has to answer a question first")),
+        Ending::Paused => Some(format!("{so_far}; paused")),
+        Ending::TakenOver => Some(format!("{so_far}; a person has the folder")),
         Ending::Interrupted => None,
     };
     if let Some(line) = line {

@@ -122,13 +122,13 @@ fn money_needs_a_price(project: &Project) {
 
 fn tokens_are_never_exceeded(project: &Project) {
     let before = project.status()["spent"]["tokens"].as_u64().unwrap();
-    let limited = project.run_to(3, &["run", "--max-tokens", "16000", "--json"]);
+    let limited = project.run_to(3, &["run", "--max-tokens", "11000", "--json"]);
     let report: Value = serde_json::from_str(limited.out.lines().last().unwrap()).unwrap();
     let report = &report["report"];
     assert_eq!((&report["ending"], &report["passing"]), (&"budget".into(), &1.into()), "{report}");
-    assert!(report["limit"].as_str().unwrap().contains("of this run's 16,000 tokens are used"), "{report}");
+    assert!(report["limit"].as_str().unwrap().contains("of this run's 11,000 tokens are used"), "{report}");
     let used = report["spent"]["tokens"].as_u64().unwrap() - before;
-    assert!(used <= 16_000 && used > 4_000, "{used}");
+    assert!(used <= 11_000 && used > 4_000, "{used}");
     assert_eq!(project.stage.git(&["status", "--porcelain"]), "", "the folder is as a session leaves it");
 }
 

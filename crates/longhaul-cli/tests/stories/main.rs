@@ -5,12 +5,15 @@
 
 mod adopting;
 mod agents;
+mod another_machine;
+mod bad_input;
 mod budget;
 mod cassette;
 mod chinese;
 mod faults;
 mod interruption;
 mod isolation;
+mod people;
 mod permission;
 mod planning;
 mod processes;

@@ -23,7 +23,7 @@ fn a_review_cites_a_stored_source_for_every_claim() {
     // A source that is edited afterwards no longer holds the quotation.
     let source = stage.path("app/sources/south2022.md");
     crate::stage::swap(&source, "unshaded at noon", "unshaded at five");
-    let verdict = stage.run_to(1, &["verify", "F03", "--dir", "app", "--json"]).lines();
+    let verdict = stage.run_to(3, &["verify", "F03", "--dir", "app", "--json"]).lines();
     let verdict = verdict.iter().find(|line| line["feature"] == "F03").unwrap();
     assert!(verdict["refusal"]["reason"].as_str().unwrap().contains("unshaded at noon"), "{verdict}");
 }

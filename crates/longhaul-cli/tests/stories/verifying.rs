@@ -88,3 +88,51 @@ fn a_list_that_cannot_be_verified_says_what_to_do() {
     assert_eq!(dead.matches("the application does not start").count(), 8, "{dead}");
     assert!(dead.contains("no such module"), "{dead}");
 }
+
+/// A financial model whose numbers come from a program, and a review that cites its sources: no page, no application.
+#[test]
+fn a_project_without_a_page_is_verified_by_its_files_and_programs() {
+    let stage = Stage::new();
+    fs::create_dir_all(stage.path("model/sources")).unwrap();
+    stage.write("model/data.csv", "year,assets,liabilities,equity\n2025,1000,600,400\n2026,1500,800,700\n");
+    stage.write(
+        "model/check.py",
+        "import csv\nrows = list(csv.DictReader(open('data.csv')))\nprint('years', len(rows))\nopen('out.json', 'w').write('{\"years\": %d}' % len(rows))\n",
+    );
+    stage.write("model/sources/kim2024.txt", "Agents forget what they wrote.");
+    stage.write("model/review.md", "# Review\n\nKim says \"agents forget what they wrote\" [@kim2024].\n");
+    let feature = |id: &str, text: &str| json!({"id": id, "category": "functional", "description": text, "steps": [text], "passes": false});
+    stage.write(
+        "model/feature_list.json",
+        &json!([
+            feature("F01", "The program counts the years"),
+            feature("F02", "The balance holds"),
+            feature("F03", "Claims are cited")
+        ])
+        .to_string(),
+    );
+    let checks = json!({"features": [
+        {"id": "F01", "checks": [
+            {"step": 1, "check": "command", "program": "python3", "arguments": ["check.py"], "output": "^years 2"},
+            {"step": 1, "check": "file", "path": "out.json", "at": "years", "equals": 2},
+        ]},
+        {"id": "F02", "checks": [{"step": 1, "check": "table", "path": "data.csv", "formula": "assets == liabilities + equity"}]},
+        {"id": "F03", "checks": [{"step": 1, "check": "citation", "path": "review.md", "sources": "sources"}]},
+    ]});
+    stage.write("model/feature_checks.json", &checks.to_string());
+    let ended = stage.run_to(0, &["verify", "--dir", "model"]);
+    assert!(ended.out.contains("3 of 3 features verified"), "{}", ended.out);
+    assert!(!stage.path("model/out.json").exists(), "the folder itself is left as it is");
+
+    swap(&stage.path("model/data.csv"), "1500", "1501");
+    swap(&stage.path("model/check.py"), "print('years', len(rows))", "raise SystemExit('no years')");
+    let lines = stage.run_to(3, &["verify", "--dir", "model", "--json"]).lines();
+    let reason = |n: usize| lines[n]["refusal"]["reason"].as_str().unwrap_or_default().to_owned();
+    assert!(
+        reason(0).contains("`python3 check.py` ended with exit code 1, expected 0; it wrote \"no years"),
+        "{}",
+        reason(0)
+    );
+    assert!(reason(1).contains("does not hold in row 2: 1501 and 1500"), "{}", reason(1));
+    assert_eq!(lines[2]["passed"], true);
+}

@@ -165,7 +165,7 @@ fn work_out(expr: &Expr, table: &dyn Numbers, row: usize) -> Result<f64, String>
                         Function::Avg => sum / all.len() as f64,
                         Function::Min => all.iter().copied().fold(f64::INFINITY, f64::min),
                         Function::Max => all.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-                        _ => sum,
+                        Function::Sum | Function::Count | Function::Abs | Function::Round | Function::Prev => sum,
                     }
                 }
             }

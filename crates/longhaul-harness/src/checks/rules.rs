@@ -156,10 +156,8 @@ fn sees(action: &CheckAction) -> bool {
 
 /// Whether a check proves something of a project without a page.
 fn proves(action: &CheckAction) -> bool {
-    match action {
-        CheckAction::File(file) => file.exists,
-        action => matches!(action, CheckAction::Command(_) | CheckAction::Table(_) | CheckAction::Citation(_)),
-    }
+    matches!(action, CheckAction::File(file) if file.exists)
+        || matches!(action, CheckAction::Command(_) | CheckAction::Table(_) | CheckAction::Citation(_))
 }
 
 fn screen(checks: &[Check]) -> Result<(), CheckError> {

@@ -118,6 +118,7 @@ fn worked(sat: Sat, feature: &Feature) -> Result<Worked, NodeError> {
         cached_tokens: sat.cached_tokens,
         written_tokens: 0,
         estimated: sat.tokens_estimated,
+        ..Usage::default()
     };
     let feature = Box::new(feature.clone());
     let (ending, result) = match (sat.end, sat.verdicts.last().filter(|verdict| verdict.passed())) {

@@ -128,7 +128,7 @@ fn ended(output: CommandOutput) -> TerminalState {
         CommandExit::Code(code) => (Some(code), None),
         CommandExit::Signal(signal) => (None, Some(format!("signal {signal}"))),
         CommandExit::TimedOut => (Some(124), None),
-        CommandExit::OutOfMemory => (None, Some("SIGKILL".to_owned())),
+        CommandExit::OutOfMemory | CommandExit::DiskFull => (None, Some("SIGKILL".to_owned())),
     };
     TerminalState { output: output.output, is_truncated: output.output_bytes_cut > 0, exit: Some(exit) }
 }

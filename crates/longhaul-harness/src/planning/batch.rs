@@ -113,8 +113,15 @@ pub(crate) fn parse_within(
     if mistakes.is_empty() {
         mistakes = order::faults(&batch, existing);
     }
+    mistakes.sort_by_key(|mistake| feature_number(&mistake.place));
     PlanError::all(mistakes)?;
     Ok(batch)
+}
+
+/// The 3 of `features[3].steps`.
+fn feature_number(place: &str) -> usize {
+    let inside = place.split(['[', ']']).nth(1);
+    inside.and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
 fn parse_feature(place: &str, item: &Value) -> Result<Definition, PlanError> {

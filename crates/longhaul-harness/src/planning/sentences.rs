@@ -73,7 +73,9 @@ pub(super) fn unverifiable(place: &str, description: &str, steps: &[String], che
     let mut found = Vec::new();
     let praise = without_praise(description);
     let mut said = words(&praise);
-    NOTHING_IN_PARTICULAR.iter().for_each(|empty| words(empty).iter().for_each(|word| drop(said.remove(word))));
+    for word in NOTHING_IN_PARTICULAR.iter().flat_map(|empty| words(empty)) {
+        said.remove(&word);
+    }
     if praise.len() < description.len() && said.len() < DESCRIPTION_WORDS_MIN {
         found.push(PlanError::at(
             format!("{place}.description"),

@@ -4,6 +4,7 @@ pub(super) const TABLES: &str = "create table mirrors (
     tenant_id text not null,
     task_id text not null,
     remote text not null,
+    machine text,
     pushed text,
     at integer not null,
     schema integer not null,

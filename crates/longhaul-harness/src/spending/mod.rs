@@ -35,6 +35,8 @@ pub struct Spending {
 /// The run under way.
 struct Run {
     limits: Limits,
+    /// Models that may answer in place of the one that is asked.
+    others: Vec<String>,
     id: String,
     started: Instant,
     /// As of the newest request.
@@ -55,11 +57,19 @@ impl Spending {
     pub fn new(store: Store, ambient: Ambient, project: BudgetSettings) -> Self {
         let run = Run {
             limits: Limits { project, ..Limits::default() },
+            others: Vec::new(),
             id: format!("run_{}", ambient.ids.body()),
             started: Instant::now(),
             spent: Spent::default(),
         };
         Self { store, ambient, run: Arc::new(Mutex::new(run)) }
+    }
+
+    /// With models that may answer in place of the one that is asked: a request is reserved at the dearest price.
+    #[must_use]
+    pub fn answered_also_by(self, models: Vec<String>) -> Self {
+        lock(&self.run).others = models;
+        self
     }
 
     /// A run of a project begins, with limits of its own.
@@ -77,11 +87,14 @@ impl Spending {
         Ok(before)
     }
 
-    /// Whether money is limited and the model has no price, so that no request could be made.
+    /// The model that has no price, this one or one that may answer in its place, where money is limited: no request
+    /// could be made.
     #[must_use]
-    pub fn lacks_price(&self, model: &str) -> bool {
+    pub fn lacks_price(&self, model: &str) -> Option<String> {
         let run = lock(&self.run);
-        run.limits.money() && run.limits.project.prices.find(model).is_none()
+        let prices = &run.limits.project.prices;
+        let mut models = std::iter::once(model).chain(run.others.iter().map(String::as_str));
+        models.find(|model| run.limits.money() && prices.find(model).is_none()).map(str::to_owned)
     }
 
     /// The limit because of which no further session should begin, as far as is known without a look at the store: the
@@ -112,8 +125,12 @@ struct SessionPurse {
 
 impl SessionPurse {
     fn claim(&self, wanted: &Wanted) -> Claim {
-        let price = lock(&self.spending.run).limits.project.prices.find(&wanted.model);
-        let money = price.map(|price| price.at_most(wanted.prompt_tokens, wanted.answer_tokens));
+        let run = lock(&self.spending.run);
+        let prices = &run.limits.project.prices;
+        let models = std::iter::once(&wanted.model).chain(&run.others);
+        let most = |price: Price| price.at_most(wanted.prompt_tokens, wanted.answer_tokens);
+        let money = models.map(|model| prices.find(model).map(most)).collect::<Option<Vec<_>>>();
+        let money = money.and_then(|each| each.into_iter().max());
         Claim { tokens: wanted.tokens(), money }
     }
 

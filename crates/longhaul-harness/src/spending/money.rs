@@ -76,11 +76,11 @@ impl Price {
     #[must_use]
     pub fn of(&self, usage: &Usage) -> Money {
         let cached = usage.cached_tokens.min(usage.prompt_tokens);
-        // What was new to the cache is not reported by every service: it costs what is dearer.
-        let fresh = self.input.max(self.cache_write.unwrap_or(self.input));
+        let written = usage.written_tokens.min(usage.prompt_tokens - cached);
         total(&[
-            (usage.prompt_tokens - cached, fresh),
+            (usage.prompt_tokens - cached - written, self.input),
             (cached, self.cache_read.unwrap_or(self.input)),
+            (written, self.cache_write.unwrap_or(self.input)),
             (usage.answer_tokens, self.output),
         ])
     }
@@ -154,8 +154,8 @@ mod tests {
             prompt_tokens: 10_000,
             answer_tokens: 1_000,
             cached_tokens: 8_000,
+            written_tokens: 2_000,
             estimated: false,
-            ..Usage::default()
         };
         // 2,000 at 3.125, 8,000 at 0.25 and 1,000 at 10 a million.
         assert_eq!(price.of(&usage), Money(6_250 + 2_000 + 10_000));

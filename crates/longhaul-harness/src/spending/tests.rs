@@ -32,7 +32,13 @@ async fn ground(settings: BudgetSettings) -> Ground {
         task: TaskId::from_body("t"),
         trace: TraceId::from_body("r"),
     };
-    Ground { spending: Spending::new(store.clone(), ambient, settings), owner, store, _folder: folder, _database: database }
+    Ground {
+        spending: Spending::new(store.clone(), ambient, settings),
+        owner,
+        store,
+        _folder: folder,
+        _database: database,
+    }
 }
 
 impl Ground {
@@ -63,6 +69,9 @@ fn answer(usage: Usage) -> ChatResponse {
         finish: Finish::Stop,
         model: "m-2026-11".into(),
         retries: Vec::new(),
+        reasoning: Vec::new(),
+        answered_by: String::new(),
+        passed_over: Vec::new(),
     }
 }
 
@@ -77,7 +86,8 @@ fn granted(reserved: Reserved) -> Reservation {
 async fn what_is_reserved_counts_until_it_is_settled_and_for_ever_when_it_never_is() {
     let mut prices = Prices::default();
     prices.set("m", Price { input: Money(1_000_000), output: Money(2_000_000), ..Price::default() });
-    let settings = BudgetSettings { tokens_max: Some(1_000), money_max: Some(Money(1_000)), prices, ..BudgetSettings::default() };
+    let settings =
+        BudgetSettings { tokens_max: Some(1_000), money_max: Some(Money(1_000)), prices, ..BudgetSettings::default() };
     let g = ground(settings).await;
     g.spending.begin(&g.owner, RunBudget::default()).await.unwrap();
     let first = granted(g.purse().reserve(wanted(600)).await.unwrap());
@@ -92,7 +102,11 @@ async fn what_is_reserved_counts_until_it_is_settled_and_for_ever_when_it_never_
     let again = Spending::new(g.store.clone(), Ambient::system(), BudgetSettings::default());
     let before = again.begin(&g.owner, RunBudget { tokens_max: Some(100), ..RunBudget::default() }).await.unwrap();
     assert_eq!((before.tokens, before.unsettled, before.newest_request), (750, 1, 500));
-    assert_eq!(again.stops().as_deref(), Some("0 of this run's 100 tokens are used"), "the next is as large as the last");
+    assert_eq!(
+        again.stops().as_deref(),
+        Some("0 of this run's 100 tokens are used"),
+        "the next is as large as the last"
+    );
     // One that the service refused cost nothing.
     g.purse().unused(&killed, Unused::Free).await.unwrap();
     assert_eq!(g.spent().await.tokens, 250);
@@ -100,7 +114,10 @@ async fn what_is_reserved_counts_until_it_is_settled_and_for_ever_when_it_never_
     let dear = Wanted { model: "m".into(), prompt_tokens: 100, answer_tokens: 301 };
     let Reserved::Refused { why } = g.purse().reserve(dear).await.unwrap() else { panic!("it is too dear") };
     assert_eq!(why, "0.0003 of the project's 0.001 of money are used");
-    assert!(g.spending.lacks_price("another") && !g.spending.lacks_price("m-mini"));
+    assert_eq!(g.spending.lacks_price("another").as_deref(), Some("another"));
+    assert_eq!(g.spending.lacks_price("m-mini"), None);
+    let with_other = g.spending.clone().answered_also_by(vec!["dear".into()]);
+    assert_eq!(with_other.lacks_price("m").as_deref(), Some("dear"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

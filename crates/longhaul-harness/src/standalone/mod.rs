@@ -7,7 +7,7 @@
 mod copy;
 mod list;
 
-use std::{fs, path::Path, pin::pin};
+use std::{fs, path::Path, pin::pin, sync::Arc};
 
 use futures::StreamExt as _;
 use longhaul_core::Scope;
@@ -47,7 +47,9 @@ pub async fn verify_folder(
     let chosen = choose(harness, &project, &wanted.features).await?;
     let (tree, mut verdicts) = (String::new(), Vec::new());
     // What the first start builds is built once; and an application that cannot start is not waited for again and again.
-    if let Some(why) = first_start(harness, &project).await? {
+    let starts = chosen.iter().any(|feature| feature.definition.checks.iter().any(|check| check.action.needs_app()));
+    let never = if starts { first_start(harness, &project).await? } else { None };
+    if let Some(why) = never {
         for feature in &chosen {
             let subject = subject(&project, feature, &tree, wanted);
             let verdict = verification::never_started(harness, &subject, &why);
@@ -57,7 +59,14 @@ pub async fn verify_folder(
         return Ok(verdicts);
     }
     let copies = Copies::of(&base, &harness.work_dir).map_err(|source| unusable(&base, source))?;
-    let flows = Flows { harness, project: &project, tree: &tree, places: Places::Copies(copies), wanted };
+    let flows = Flows {
+        harness,
+        project: &project,
+        tree: &tree,
+        places: Places::Copies(Arc::new(copies)),
+        wanted,
+        searching: None,
+    };
     let mut decided = pin!(flows.carry_out(&chosen));
     while let Some(decision) = decided.next().await {
         let (feature, verdict) = decision?;
@@ -80,7 +89,7 @@ fn copied(dir: &Path, base: &Path) -> Result<(), HarnessError> {
 }
 
 fn subject<'a>(project: &'a Project, feature: &'a Feature, tree: &'a str, wanted: &OnDemand) -> Subject<'a> {
-    Subject { project, feature, tree, occasion: Occasion::OnDemand, documented: wanted.documented }
+    Subject { project, feature, tree, occasion: Occasion::OnDemand, wishes: wanted.wishes() }
 }
 
 /// Makes the list a project of the store that is thrown away.

@@ -34,6 +34,7 @@ pub(super) async fn command(workbench: &Workbench, check: &CommandCheck) -> Resu
         CommandExit::Code(code) => return refuse(format!("ended with exit code {code}, expected {}", check.exit)),
         CommandExit::Signal(signal) => return refuse(format!("was killed by signal {signal}")),
         CommandExit::TimedOut => return refuse(format!("was still running after {} ms", check.within_ms)),
+        CommandExit::DiskFull => return refuse("was killed because it filled the disk".to_owned()),
         CommandExit::OutOfMemory => return refuse("was killed because it needed too much memory".to_owned()),
     }
     if let Err(why) = pattern::content(&output.output, check.contains.as_deref(), check.output.as_deref()) {

@@ -35,7 +35,7 @@ impl Film {
                 Ok(())
             }
             // A page that is just changing has no picture; the next check will have one.
-            Err(BrowserError::Refused { .. }) => Ok(()),
+            Err(BrowserError::Refused { .. } | BrowserError::NoTab) => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -48,7 +48,17 @@ impl From<PageError> for Stop {
 
 impl From<BrowserError> for Stop {
     fn from(error: BrowserError) -> Self {
-        Self::Unverifiable(error.into())
+        match error {
+            // Whoever closes the only tab leaves its user with nothing.
+            BrowserError::NoTab => Self::Refused(error.to_string()),
+            BrowserError::NotFound { .. }
+            | BrowserError::Folder { .. }
+            | BrowserError::Spawn { .. }
+            | BrowserError::Start { .. }
+            | BrowserError::Gone
+            | BrowserError::Silent { .. }
+            | BrowserError::Refused { .. } => Self::Unverifiable(error.into()),
+        }
     }
 }
 
@@ -189,6 +199,7 @@ impl Run<'_> {
             Ok(picture) => step.screenshot = Some(picture),
             // A page that shows nothing any more has no picture; a browser that is gone proves nothing.
             Err(BrowserError::Refused { message, .. }) => step.notes.push(format!("no picture: {message}")),
+            Err(error @ BrowserError::NoTab) => step.notes.push(format!("no picture: {error}")),
             Err(BrowserError::Silent { method, .. }) if !step.ok => {
                 step.notes.push(format!("no picture: {method} hangs"))
             }

@@ -121,13 +121,14 @@ impl Run<'_> {
 
     /// Checks that change the page, and may open a dialog.
     async fn change(&mut self, action: &CheckAction) -> Result<String, Stop> {
-        let outcome = match action {
-            CheckAction::Act(act) => self.act(act).await,
-            CheckAction::Goto { path } => {
-                self.page()?.goto(path).await.map(|()| format!("opened {path}")).map_err(Stop::from)
-            }
-            CheckAction::RestartApp => self.restart().await,
-            _ => self.page()?.reload().await.map(|()| "loaded the page again".to_owned()).map_err(Stop::from),
+        let outcome = if let CheckAction::Act(act) = action {
+            self.act(act).await
+        } else if let CheckAction::Goto { path } = action {
+            self.page()?.goto(path).await.map(|()| format!("opened {path}")).map_err(Stop::from)
+        } else if matches!(action, CheckAction::RestartApp) {
+            self.restart().await
+        } else {
+            self.page()?.reload().await.map(|()| "loaded the page again".to_owned()).map_err(Stop::from)
         };
         if self.dialog_armed && outcome.is_ok() {
             self.dialog_armed = false;
@@ -234,7 +235,7 @@ impl Run<'_> {
         let got = self.page()?.download(Duration::from_millis(check.within_ms), wanted).await.map_err(|error| {
             match Stop::from(error) {
                 Stop::Refused(reason) => Stop::Refused(format!("{reason} (expected {name:?})")),
-                other => other,
+                Stop::Unverifiable(error) => Stop::Unverifiable(error),
             }
         })?;
         self.downloads_told.push(got.index);

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod application;
+mod around;
+mod artifacts;
 mod faults;
 mod healthy;
 #[path = "../../../longhaul-tools/tests/browser/site.rs"]

@@ -36,21 +36,38 @@ fn all() -> Value {
         {"step":4,"check":"no_console_errors"},
         {"step":4,"check":"no_failed_requests"},
         {"step":4,"check":"http","method":"POST","path":"/api","body":{"a":1},"status":201,"json":{"id":1}},
+        {"step":5,"check":"permission","name":"geolocation","answer":"grant","latitude":37.5,"longitude":127.0},
+        {"step":5,"check":"permission","name":"notifications","answer":"deny"},
+        {"step":5,"check":"expect","target":{"role":"button","name":"On","frame":"Preview"},"visible":true},
+        {"step":5,"check":"expect","target":{"role":"button","frame":{"name":"p","title":"Preview","url":"/p"}},"visible":true},
+        {"step":5,"check":"tab","title":"Help","url":"/help","nth":1,"close":true},
+        {"step":5,"check":"tab","name":"share","within_ms":500},
+        {"step":5,"check":"tab","close":true},
+        {"step":5,"check":"download","name":"*.csv","contains":"id","matches":"\\d","within_ms":9000},
+        {"step":5,"check":"download","name":"a.json","json":{"a":[1]}},
+        {"step":5,"check":"print","contains":"Desk","lacks":"Menu","pages":2},
+        {"step":5,"check":"visual","name":"home","tolerance":0.05},
+        {"step":5,"check":"visual","name":"head","target":{"role":"banner"}},
+        {"step":6,"check":"command","program":"python3","arguments":["sum.py","1"],"exit":2,"contains":"3","output":"^3$","within_ms":1000},
+        {"step":6,"check":"file","path":"out/a.json","contains":"a","matches":"b","at":"x[0].y","equals":[1]},
+        {"step":6,"check":"file","path":"out/b","exists":false},
+        {"step":6,"check":"table","path":"t.csv","columns":["a"],"rows":2,"where":{"a":"x","b":1},"column":"c","value":1.5,"formula":"a == b + [c d]","tolerance":0.5},
+        {"step":6,"check":"citation","path":"r.md","sources":"sources","at_least":2,"quotes":true},
     ])
 }
 
 #[test]
 fn every_check_prints_as_it_was_written_and_the_digest_follows_what_is_printed() {
-    let checks = parse_feature_checks(&all(), &steps(4)).unwrap();
+    let checks = parse_feature_checks(&all(), &steps(6)).unwrap();
     assert_eq!(serde_json::to_string(&checks).unwrap(), all().to_string());
     let again: Vec<Check> = serde_json::from_value(all()).unwrap();
     assert_eq!(again, checks);
-    let hash = digest(&steps(4), &checks);
-    assert_eq!(hash, digest(&steps(4), &again));
-    let mut reworded = steps(4);
+    let hash = digest(&steps(6), &checks);
+    assert_eq!(hash, digest(&steps(6), &again));
+    let mut reworded = steps(6);
     reworded[0].push('!');
     assert_ne!(hash, digest(&reworded, &checks));
-    assert_ne!(hash, digest(&steps(4), &checks[1..]));
+    assert_ne!(hash, digest(&steps(6), &checks[1..]));
 }
 
 /// The error of a feature of two sentences in which one check was replaced.
@@ -77,7 +94,8 @@ fn a_wrong_check_is_refused_with_its_place() {
         (
             json!({"step":1,"check":"eval"}),
             "checks[1].check: \"eval\" is not a check; the checks are goto, act, dialog, remember, expect, \
-             no_console_errors, no_failed_requests, reload, restart_app, http",
+             no_console_errors, no_failed_requests, reload, restart_app, http, tab, permission, download, print, visual, \
+             command, file, table, citation",
         ),
         (
             json!({"step":1,"check":"reload","force":true}),
@@ -122,6 +140,14 @@ fn a_wrong_check_is_refused_with_its_place() {
         (
             json!({"step":1,"check":"act","action":"upload","target":{"role":"button"},"files":[{"name":"../a","content":""}]}),
             "checks[1].files[0].name: must be a plain file name without folders",
+        ),
+        (
+            json!({"step":1,"check":"tab"}),
+            "checks[1]: says no tab: give title, url, name or nth, or close the current one",
+        ),
+        (
+            json!({"step":1,"check":"permission","name":"usb","answer":"grant"}),
+            "checks[1].name: \"usb\" is not a permission; there are geolocation, clipboard, notifications, camera, microphone",
         ),
         (
             json!({"step":1,"check":"http","method":"GET","path":"/api"}),

@@ -151,7 +151,12 @@ fn root_cause(error: &reqwest::Error) -> String {
 }
 
 fn is_about_length(code: &str, said: &str) -> bool {
-    code == "context_length_exceeded" || code == "string_above_max_length" || said.contains("maximum context length")
+    // Anthropic has no code of its own for it: "prompt is too long: 210000 tokens > 200000 maximum", and "input length and
+    // `max_tokens` exceed context limit".
+    let words = ["maximum context length", "prompt is too long", "exceed context limit"];
+    code == "context_length_exceeded"
+        || code == "string_above_max_length"
+        || words.iter().any(|words| said.contains(words))
 }
 
 /// A text bounded to what a message can carry, on one line.

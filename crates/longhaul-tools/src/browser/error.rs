@@ -47,6 +47,9 @@ pub enum BrowserError {
     /// It ended or was killed while it was used.
     #[error("the browser has ended while it was in use; start it again")]
     Gone,
+    /// The page has closed its last tab. This is about the page, not about the browser.
+    #[error("no tab is open any more: the page has closed itself")]
+    NoTab,
     /// It did not answer a call.
     #[error("the browser did not answer {method} within {waited_ms} ms")]
     Silent {

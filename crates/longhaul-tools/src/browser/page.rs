@@ -118,9 +118,7 @@ impl Page {
         if !self.process.wire.is_open() {
             return Err(BrowserError::Gone);
         }
-        let refused =
-            || BrowserError::Refused { method: "Target.activateTarget", message: "no tab is open".to_owned() };
-        self.observer.tab().ok_or_else(refused)
+        self.observer.tab().ok_or(BrowserError::NoTab)
     }
 
     /// Calls a method on the current tab.

@@ -7,6 +7,7 @@ mod edit;
 mod list;
 mod plain;
 mod read;
+mod reader;
 mod root;
 mod search;
 
@@ -19,6 +20,7 @@ use serde_json::Value;
 use crate::{Tool, ToolOutput};
 
 pub use plain::ProjectFiles;
+pub(crate) use reader::{FolderReader, ReadError};
 use root::ProjectRoot;
 
 /// Largest file which the tools read, edit or write, in bytes.

@@ -113,6 +113,13 @@ impl ProjectRoot {
         Ok(Self { folder: rustix::fs::open(project, flags, Mode::empty())?, temporary: AtomicU64::new(0) })
     }
 
+    /// The same for a folder whose place others may change: no part of its path may be a symbolic link.
+    pub(super) fn open_without_links(folder: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat2(rustix::fs::CWD, folder, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+        Ok(Self { folder, temporary: AtomicU64::new(0) })
+    }
+
     /// The whole content of a regular file, and its permission bits.
     pub(super) fn read(&self, path: &ProjectPath) -> Result<(Vec<u8>, Mode), FileError> {
         // Without NONBLOCK, opening a pipe would wait for a writer for ever.

@@ -39,6 +39,14 @@ pub enum McpError {
         /// What came instead.
         problem: String,
     },
+    /// A server of tools, named in the settings, cannot be used.
+    #[error("the MCP server {name} cannot be used: {problem}; see [mcp.servers.{name}] in your longhaul.toml")]
+    Server {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// Serving ended by a failure.
     #[error("the MCP server went down: {problem}")]
     Down {

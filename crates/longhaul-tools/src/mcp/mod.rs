@@ -1,4 +1,5 @@
-//! An MCP server over any [`ToolRegistry`](crate::ToolRegistry): on standard input and output, or on HTTP.
+//! An MCP server over any [`ToolRegistry`](crate::ToolRegistry): on standard input and output, or on HTTP. And servers of
+//! others as tools of ours ([`McpClient`]), in the sandbox.
 //!
 //! It owns how tools are shown to a client of the Model Context Protocol and how a call reaches them. What the tools do
 //! is theirs; checking arguments is the registry's. The protocol itself (revisions 2024-11-05 to 2026-07-28, with and
@@ -6,6 +7,7 @@
 //! Invariant: whatever a client sends, it is answered within the limits of [`McpSettings`], and nothing but the
 //! protocol is written to standard output.
 
+mod client;
 mod error;
 mod http;
 mod server;
@@ -14,6 +16,7 @@ mod token;
 
 use std::time::Duration;
 
+pub use client::{McpClient, McpClients, McpServerSpec};
 pub use error::McpError;
 pub use http::{HttpServer, HttpSettings};
 pub use server::McpServer;

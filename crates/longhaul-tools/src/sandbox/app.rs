@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tempfile::TempDir;
 use tokio::{
     io::AsyncReadExt,
     net::{TcpListener, TcpStream, UnixStream},
@@ -21,7 +22,7 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    AppError, AppSpec, CommandExit, Network, Sandbox, SandboxError,
+    AppError, AppSpec, CommandExit, Inside, Network, Outermost, Sandbox, SandboxError, SandboxKind,
     bwrap::{APP_FOLDER, DATA_FOLDER, Mount},
     file_owner, io_error,
     network::SocketFolder,
@@ -65,6 +66,8 @@ pub struct App {
     state: watch::Receiver<State>,
     supervisor: JoinHandle<()>,
     stop: DropGuard,
+    /// Where it writes aside, if that is a folder of the host's.
+    _scratch: Option<TempDir>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +94,7 @@ impl Sandbox {
             Ok(Ok(state)) => state,
             Ok(Err(_)) | Err(_) => State::Booting,
         };
-        let (script, port) = (spec.script, spec.port);
+        let (script, port) = (spec.script, app.link.port);
         match state {
             State::Running => Ok(app),
             State::Booting => {
@@ -112,19 +115,23 @@ impl Sandbox {
         let runtime_dir = &self.inner.settings.runtime_dir;
         let folder = SocketFolder::new(runtime_dir, "app-")?;
         let listener = folder.bind(SOCKET_NAME)?;
-        let link = AppLink { port: spec.port, socket: Arc::new(folder) };
+        let port = if self.kind() == SandboxKind::Landlock { free_port(runtime_dir)? } else { spec.port };
+        let link = AppLink { port, socket: Arc::new(folder) };
         let mut env = spec.env.clone();
-        env.push(("PORT".to_owned(), spec.port.to_string()));
+        env.push(("PORT".to_owned(), port.to_string()));
         let mut mounts = Vec::new();
         if let Some(data) = &spec.data_dir {
-            mounts.push(data_mount(data)?);
-            env.push(("DATA_DIR".to_owned(), DATA_FOLDER.to_owned()));
+            let mount = data_mount(data)?;
+            let seen = if self.kind() == SandboxKind::Landlock { &mount.host } else { &mount.inside };
+            env.push(("DATA_DIR".to_owned(), seen.display().to_string()));
+            mounts.push(mount);
         }
-        let plan = Plan::new(Mode::App { port: spec.port }, &self.inner.settings.limits);
+        let plan = Plan::new(Mode::App { port }, &self.inner.settings.limits);
         // A script without the executable bit or without a first line that names a shell is still a script.
         let boot = r#"if [ -x "$0" ]; then exec "$0"; else exec /bin/sh "$0"; fi"#;
         let argv = ["/bin/sh", "-c", boot, &format!("./{}", spec.script)].map(str::to_owned);
-        let (program, args) = self.command_line(&plan, &argv, mounts, env, &Network::LoopbackOnly)?;
+        let inside = Inside { argv: &argv, extra: mounts, env, network: &Network::LoopbackOnly, app_port: Some(port) };
+        let Outermost { program, args, scratch } = self.command_line(plan, inside)?;
 
         let outside = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let outside = outside.map_err(|source| io_error("listen on 127.0.0.1 for", runtime_dir, source))?;
@@ -137,7 +144,7 @@ impl Sandbox {
         let log = Arc::new(Mutex::new(Tail::new(spec.log_bytes_max)));
         let supervisor = tokio::spawn(supervise(process, log.clone(), report, stop.clone()));
         tokio::spawn(forward(outside, link.socket.clone(), stop.clone()));
-        Ok(App { link, port_outside, log, state, supervisor, stop: stop.drop_guard() })
+        Ok(App { link, port_outside, log, state, supervisor, stop: stop.drop_guard(), _scratch: scratch })
     }
 }
 
@@ -203,7 +210,9 @@ async fn supervise(
                     match status {
                         Status::Started => started = true,
                         Status::Ready => drop(report.send_replace(State::Running)),
-                        Status::Ended(how) => exit = Some(how),
+                        Status::Ended(how) => {
+                            exit.get_or_insert(how);
+                        }
                         Status::Failed(why) => failed = Some(why),
                     }
                 }
@@ -252,6 +261,12 @@ async fn carry(mut outside: TcpStream, socket: &SocketFolder) -> io::Result<()> 
     let mut inside = UnixStream::connect(socket.socket(SOCKET_NAME)).await?;
     tokio::io::copy_bidirectional(&mut outside, &mut inside).await?;
     Ok(())
+}
+
+/// A port of the host's loopback that nobody listens on at the moment.
+fn free_port(runtime_dir: &std::path::Path) -> Result<u16, SandboxError> {
+    let bound = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    bound.map(|address| address.port()).map_err(|source| io_error("find a free port for", runtime_dir, source))
 }
 
 /// The application's data folder, made if missing and given to the sandbox's user.

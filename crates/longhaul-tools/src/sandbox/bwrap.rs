@@ -26,7 +26,7 @@ const HOME: &str = "/home/agent";
 const STAGE: &str = "/tmp";
 
 /// Parts of the host's `/etc` that programs need and that hold no secret.
-const ETC_SHARED: [&str; 7] = [
+pub(super) const ETC_SHARED: [&str; 7] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
     "/etc/ld.so.cache",
@@ -99,7 +99,19 @@ impl Builder {
                 (self.setpriv.clone(), args)
             }
             SandboxKind::RootStaged => (self.bwrap.clone(), self.staged(layout)),
+            SandboxKind::Landlock => unreachable!("nothing is mounted without namespaces"),
         }
+    }
+
+    /// Program and arguments of a helper without namespaces around it.
+    pub(super) fn unmounted(&self, mut inside: Vec<OsString>) -> (PathBuf, Vec<OsString>) {
+        if self.setpriv.as_os_str().is_empty() {
+            let args = inside.split_off(1);
+            return (inside.swap_remove(0).into(), args);
+        }
+        let mut args = drop_privileges();
+        args.extend(inside);
+        (self.setpriv.clone(), args)
     }
 
     fn staged(&self, layout: &Layout<'_>) -> Vec<OsString> {
@@ -163,17 +175,20 @@ impl Builder {
             }
         }
         args.extend(words(["--remount-ro", "/dev", "--remount-ro", "/"]));
-        args.extend(environment(layout));
+        for (name, value) in environment(&layout.path, HOME).iter().chain(&layout.env) {
+            args.extend(words(["--setenv", name, value]));
+        }
         args.extend([OsString::from("--chdir"), layout.cwd.into(), "--".into()]);
         args.extend(layout.argv.iter().cloned());
         args
     }
 }
 
-fn environment(layout: &Layout<'_>) -> Vec<OsString> {
+/// The variables of every command, with its own home.
+pub(super) fn environment(path: &OsStr, home: &str) -> Vec<(String, String)> {
     // Inside, the project's `.git` may belong to another user than the commands; git would refuse to read it.
     let own = [
-        ("HOME", HOME),
+        ("HOME", home),
         ("USER", "agent"),
         ("LANG", "C.UTF-8"),
         ("TMPDIR", "/tmp"),
@@ -181,17 +196,12 @@ fn environment(layout: &Layout<'_>) -> Vec<OsString> {
         ("GIT_CONFIG_KEY_0", "safe.directory"),
         ("GIT_CONFIG_VALUE_0", "*"),
     ];
-    let mut args = vec![OsString::from("--setenv"), "PATH".into(), layout.path.clone()];
-    for (name, value) in own {
-        args.extend(words(["--setenv", name, value]));
-    }
-    for (name, value) in &layout.env {
-        args.extend(words(["--setenv", name, value]));
-    }
-    args
+    let mut env = vec![("PATH".to_owned(), path.to_string_lossy().into_owned())];
+    env.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    env
 }
 
-fn drop_privileges() -> Vec<OsString> {
+pub(super) fn drop_privileges() -> Vec<OsString> {
     let uid = SANDBOX_UID.to_string();
     words([
         "--reuid",

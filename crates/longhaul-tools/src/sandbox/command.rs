@@ -2,10 +2,11 @@
 
 use std::{process::Stdio, time::Instant};
 
+use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
 use super::{
-    AppLink, CommandExit, CommandOutput, Sandbox, SandboxCommand, SandboxError,
+    AppLink, CommandExit, CommandOutput, Inside, Outermost, Sandbox, SandboxCommand, SandboxError, SandboxKind,
     bwrap::Mount,
     network::Outlets,
     output::BothEnds,
@@ -23,10 +24,10 @@ impl Sandbox {
     /// The sandbox or the command could not be started. A command that fails is not an error.
     pub async fn run(&self, command: SandboxCommand, app: Option<&AppLink>) -> Result<CommandOutput, SandboxError> {
         let started = Instant::now();
-        let mode = Mode::Command { forward: app.map(AppLink::port) };
+        let mode = self.command_mode(app);
         // Held to the end: what leads outside ends with the command.
         let plan = Plan::new(mode, &self.inner.settings.limits);
-        let (mut process, _outlets) = self.start_command(plan, &command, app, Stdio::null())?;
+        let (mut process, _surroundings) = self.start_command(plan, &command, app, Stdio::null())?;
 
         let mut output = BothEnds::new(command.output_bytes_max);
         let mut reported = Reported::default();
@@ -62,22 +63,27 @@ impl Sandbox {
         Ok(CommandOutput { exit, output, output_bytes_cut, elapsed_ms })
     }
 
-    /// Starts the outermost process of a command, with what leads outside.
+    /// Starts the outermost process of a command, with what has to live as long as it.
     pub(super) fn start_command(
         &self,
         mut plan: Plan,
         command: &SandboxCommand,
         app: Option<&AppLink>,
         stdin: Stdio,
-    ) -> Result<(SandboxProcess, Option<Outlets>), SandboxError> {
+    ) -> Result<(SandboxProcess, Surroundings), SandboxError> {
         let settings = &self.inner.settings;
         let network = command.network.as_ref().unwrap_or(&settings.network);
+        let has_namespaces = self.kind() != SandboxKind::Landlock;
         let outlets = Outlets::open(&settings.runtime_dir, network, &command.gateways)?;
+        if !has_namespaces && outlets.is_some() {
+            // Its ports would be the host's: every user of the machine could use them.
+            return Err(SandboxError::NeedsNamespaces { what: "a list of hosts or a gateway" });
+        }
         let mut env = command.env.clone();
         let mut mounts: Vec<Mount> = Vec::new();
         if let Some(app) = app {
             env.push(("PORT".to_owned(), app.port().to_string()));
-            mounts.push(app.mount());
+            mounts.extend(has_namespaces.then(|| app.mount()));
         }
         if let Some(outlets) = &outlets {
             plan = plan.relays(outlets.relays());
@@ -85,9 +91,25 @@ impl Sandbox {
             env.splice(0..0, outlets.env());
             mounts.push(outlets.mount());
         }
-        let (program, args) = self.command_line(&plan, &command.argv, mounts, env, network)?;
-        Ok((SandboxProcess::start(program, args, stdin)?, outlets))
+        let inside = Inside { argv: &command.argv, extra: mounts, env, network, app_port: app.map(AppLink::port) };
+        let Outermost { program, args, scratch } = self.command_line(plan, inside)?;
+        let process = SandboxProcess::start(program, args, stdin)?;
+        Ok((process, Surroundings { _outlets: outlets, _scratch: scratch }))
     }
+
+    /// The mode of a command that may reach this application.
+    pub(super) fn command_mode(&self, app: Option<&AppLink>) -> Mode {
+        // Without namespaces the application listens where the command can see it.
+        let forward = app.filter(|_| self.kind() != SandboxKind::Landlock).map(AppLink::port);
+        Mode::Command { forward }
+    }
+}
+
+/// What has to live as long as a command.
+#[derive(Debug)]
+pub(super) struct Surroundings {
+    _outlets: Option<Outlets>,
+    _scratch: Option<TempDir>,
 }
 
 #[derive(Default)]
@@ -102,7 +124,10 @@ impl Reported {
         while let Some(status) = reports.next().await {
             match status {
                 Status::Started => self.started = true,
-                Status::Ended(exit) => self.ended = Some(exit),
+                // The first word counts: what is killed above a limit ends by a signal afterwards.
+                Status::Ended(exit) => {
+                    self.ended.get_or_insert(exit);
+                }
                 Status::Failed(why) => self.failed = Some(why),
                 Status::Ready => {}
             }

@@ -79,6 +79,14 @@ pub enum SandboxError {
         /// What is wrong.
         reason: String,
     },
+    /// The fallback cannot give this.
+    #[error(
+        "the sandbox without namespaces cannot give a command {what}; install bubblewrap, or let it work (`longhaul doctor`)"
+    )]
+    NeedsNamespaces {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// A command line above what one process may be given.
     #[error("the command has {bytes} bytes, above the limit of {limit}; write it to a file and run that file")]
     CommandTooLong {
@@ -143,6 +151,7 @@ impl std::fmt::Display for CommandExit {
             Self::Code(code) => write!(f, "exit {code}"),
             Self::Signal(signal) => write!(f, "killed by signal {signal}"),
             Self::TimedOut => f.write_str("killed: out of time"),
+            Self::DiskFull => f.write_str("killed: out of disk"),
             Self::OutOfMemory => f.write_str("killed: out of memory"),
         }
     }

@@ -15,6 +15,7 @@ mod command;
 mod error;
 mod freeze;
 mod init;
+mod landlock;
 mod network;
 mod output;
 mod ownership;
@@ -40,8 +41,8 @@ pub use ownership::SANDBOX_UID;
 pub(crate) use ownership::file_owner;
 pub use program::{Program, ProgramEnd};
 pub use settings::{
-    AppSpec, COMMAND_BYTES_MAX, CommandExit, CommandOutput, Network, SandboxCommand, SandboxInit, SandboxKind,
-    SandboxLimits, SandboxSettings,
+    AppSpec, COMMAND_BYTES_MAX, CommandExit, CommandOutput, Network, SandboxBuilder, SandboxCommand, SandboxInit,
+    SandboxKind, SandboxLimits, SandboxSettings,
 };
 
 use bwrap::{Builder, Layout, Mount};
@@ -71,7 +72,7 @@ impl Sandbox {
     /// [`SandboxError::ProgramMissing`] and [`SandboxError::Unusable`] when this system has none, [`SandboxError::Layout`]
     /// for paths that cannot take their part.
     pub fn new(mut settings: SandboxSettings) -> Result<Self, SandboxError> {
-        let builder = probe::builder(settings.bwrap.as_deref())?;
+        let builder = probe::builder(settings.builder, settings.bwrap.as_deref())?;
         settings.project = folder(&settings.project, "the project folder")?;
         if settings.project.components().count() < 3 {
             let problem =
@@ -84,7 +85,7 @@ impl Sandbox {
             .create(&settings.runtime_dir)
             .map_err(|source| io_error("create", &settings.runtime_dir, source))?;
         settings.runtime_dir = folder(&settings.runtime_dir, "the runtime folder")?;
-        if builder.kind == SandboxKind::RootDirect {
+        if matches!(builder.kind, SandboxKind::RootDirect | SandboxKind::Landlock) && file_owner().is_some() {
             // Nothing is staged: the sandbox's user passes through it, without seeing what else is there.
             fs::set_permissions(&settings.runtime_dir, fs::Permissions::from_mode(0o711))
                 .map_err(|source| io_error("open", &settings.runtime_dir, source))?;
@@ -117,7 +118,7 @@ impl Sandbox {
     /// # Errors
     /// What is missing and how to get it.
     pub fn probe() -> Result<SandboxKind, SandboxError> {
-        Ok(probe::builder(None)?.kind)
+        Ok(probe::builder(SandboxBuilder::Any, None)?.kind)
     }
 
     /// Hands the project's files to the user whom commands run as, except what is read-only in the sandbox. To be
@@ -141,17 +142,40 @@ impl Sandbox {
         self.inner.builder.kind
     }
 
-    /// The outermost command line for a plan and what it runs.
-    fn command_line(
-        &self,
-        plan: &Plan,
-        argv: &[String],
-        extra: Vec<Mount>,
-        env: Vec<(String, String)>,
-        network: &Network,
-    ) -> Result<(PathBuf, Vec<OsString>), SandboxError> {
+    /// The outermost command line for a plan and what it runs, with what has to live as long as it.
+    fn command_line(&self, mut plan: Plan, command: Inside<'_>) -> Result<Outermost, SandboxError> {
         let settings = &self.inner.settings;
-        check_text(argv, &env)?;
+        check_text(command.argv, &command.env)?;
+        let scratch = if self.inner.builder.kind == SandboxKind::Landlock {
+            let scratch = landlock::scratch(&settings.runtime_dir)?;
+            plan.confine = Some(landlock::confine(landlock::Wanted {
+                project: &settings.project,
+                readonly: &self.readonly_parts()?,
+                toolchains: &settings.toolchains,
+                extra: &command.extra,
+                path: search_path(&settings.path_first),
+                env: command.env.clone(),
+                network: command.network,
+                scratch: scratch.path(),
+                mode: &plan.mode,
+                app_port: command.app_port,
+            })?);
+            Some(scratch)
+        } else {
+            None
+        };
+        let helper = match scratch {
+            Some(_) => self.inner.init.clone(),
+            None => PathBuf::from(bwrap::INIT_PATH),
+        };
+        let mut inside: Vec<OsString> = vec![helper.into()];
+        inside.extend(settings.init.args.iter().map(OsString::from));
+        inside.push(plan.to_argument().into());
+        inside.extend(command.argv.iter().map(OsString::from));
+        if scratch.is_some() {
+            let (program, args) = self.inner.builder.unmounted(inside);
+            return Ok(Outermost { program, args, scratch });
+        }
         let mut mounts = vec![
             Mount::readonly(settings.runtime_dir.join("etc/passwd"), "/etc/passwd"),
             Mount::readonly(settings.runtime_dir.join("etc/group"), "/etc/group"),
@@ -167,20 +191,17 @@ impl Sandbox {
         });
         // Last, so that no project can hide them.
         mounts.push(Mount::readonly(&self.inner.init, bwrap::INIT_PATH));
-        mounts.extend(extra);
-        let mut inside: Vec<OsString> = vec![bwrap::INIT_PATH.into()];
-        inside.extend(settings.init.args.iter().map(OsString::from));
-        inside.push(plan.to_argument().into());
-        inside.extend(argv.iter().map(OsString::from));
-        Ok(self.inner.builder.command_line(&Layout {
+        mounts.extend(command.extra);
+        let (program, args) = self.inner.builder.command_line(&Layout {
             mounts,
-            env,
+            env: command.env,
             path: search_path(&settings.path_first),
             cwd: &settings.project,
-            host_network: *network == Network::Host,
+            host_network: *command.network == Network::Host,
             scratch_bytes_max: settings.limits.scratch_bytes_max,
             argv: inside,
-        }))
+        });
+        Ok(Outermost { program, args, scratch: None })
     }
 
     /// The read-only parts of the project, each there and no symbolic link.
@@ -195,6 +216,25 @@ impl Sandbox {
         }
         Ok(self.inner.settings.readonly.clone())
     }
+}
+
+/// What runs inside, and with what.
+struct Inside<'a> {
+    argv: &'a [String],
+    /// Folders and sockets beside those of every sandbox.
+    extra: Vec<Mount>,
+    env: Vec<(String, String)>,
+    network: &'a Network,
+    /// The application's port, if it may be reached.
+    app_port: Option<u16>,
+}
+
+/// The process to start.
+struct Outermost {
+    program: PathBuf,
+    args: Vec<OsString>,
+    /// Where it writes aside, if that is a folder of the host's.
+    scratch: Option<tempfile::TempDir>,
 }
 
 fn search_path(first: &[PathBuf]) -> OsString {

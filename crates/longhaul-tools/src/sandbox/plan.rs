@@ -1,6 +1,8 @@
 //! What the harness and its helper inside the sandbox say to each other: one plan on the command line, one status line
 //! at a time on standard error. Both ends are the same binary, so the words may change with any release.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::settings::{CommandExit, SandboxLimits};
@@ -14,10 +16,31 @@ pub(super) struct Plan {
     pub(super) processes_max: u64,
     pub(super) file_bytes_max: u64,
     pub(super) open_files_max: u64,
+    pub(super) disk_bytes_max: u64,
     /// Ports of its loopback that lead to sockets of the harness.
     pub(super) relays: Vec<Relay>,
     /// The command has standard input, and its standard error is told apart from its output.
     pub(super) is_interactive: bool,
+    /// Without namespaces: what holds the command instead.
+    pub(super) confine: Option<Confine>,
+}
+
+/// The boundary of a command that no namespace holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Confine {
+    pub(super) env: Vec<(String, String)>,
+    pub(super) cwd: PathBuf,
+    /// Paths beneath which it may read and run.
+    pub(super) read: Vec<PathBuf>,
+    /// Paths beneath which it may do everything.
+    pub(super) write: Vec<PathBuf>,
+    /// TCP ports it may connect to.
+    pub(super) connect: Vec<u16>,
+    /// TCP ports it may listen on.
+    pub(super) bind: Vec<u16>,
+    /// Whether the network is the host's.
+    pub(super) open_network: bool,
 }
 
 /// A port inside that leads to a socket in the folder of sockets.
@@ -46,8 +69,10 @@ impl Plan {
             processes_max: limits.processes_max,
             file_bytes_max: limits.file_bytes_max,
             open_files_max: limits.open_files_max,
+            disk_bytes_max: limits.disk_bytes_max,
             relays: Vec::new(),
             is_interactive: false,
+            confine: None,
         }
     }
 
@@ -91,6 +116,7 @@ impl Status {
             Self::Ended(CommandExit::Code(code)) => format!("exit {code}"),
             Self::Ended(CommandExit::Signal(signal)) => format!("signal {signal}"),
             Self::Ended(CommandExit::OutOfMemory) => "memory".to_owned(),
+            Self::Ended(CommandExit::DiskFull) => "disk".to_owned(),
             Self::Ended(CommandExit::TimedOut) => "timeout".to_owned(),
             Self::Failed(why) => format!("failed {}", why.replace('\n', " ")),
         };
@@ -107,6 +133,7 @@ impl Status {
             "exit" => rest.parse().ok().map(|code| Self::Ended(CommandExit::Code(code))),
             "signal" => rest.parse().ok().map(|signal| Self::Ended(CommandExit::Signal(signal))),
             "memory" => Some(Self::Ended(CommandExit::OutOfMemory)),
+            "disk" => Some(Self::Ended(CommandExit::DiskFull)),
             "timeout" => Some(Self::Ended(CommandExit::TimedOut)),
             "failed" => Some(Self::Failed(rest.to_owned())),
             _ => None,
@@ -126,6 +153,7 @@ mod tests {
             Status::Ended(CommandExit::Code(3)),
             Status::Ended(CommandExit::Signal(9)),
             Status::Ended(CommandExit::OutOfMemory),
+            Status::Ended(CommandExit::DiskFull),
             Status::Ended(CommandExit::TimedOut),
             Status::Failed("no port".to_owned()),
         ] {

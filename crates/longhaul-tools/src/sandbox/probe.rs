@@ -12,7 +12,8 @@ use std::{
 use super::{
     SandboxError,
     bwrap::{Builder, Layout},
-    settings::SandboxKind,
+    init::confinable,
+    settings::{SandboxBuilder, SandboxKind},
 };
 
 const INSTALL_BWRAP: &str = "`sudo apt-get install bubblewrap` (Debian, Ubuntu), `sudo dnf install bubblewrap` (Fedora) or `sudo pacman -S bubblewrap` (Arch)";
@@ -21,7 +22,30 @@ const INSTALL_SETPRIV: &str = "`apt-get install util-linux` (Debian, Ubuntu) or 
 static WORKING: Mutex<Vec<Builder>> = Mutex::new(Vec::new());
 
 /// The builder for this system, after one sandbox was built with it.
-pub(super) fn builder(bwrap: Option<&Path>) -> Result<Builder, SandboxError> {
+pub(super) fn builder(how: SandboxBuilder, bwrap: Option<&Path>) -> Result<Builder, SandboxError> {
+    match how {
+        SandboxBuilder::Bubblewrap => namespaces(bwrap),
+        SandboxBuilder::Landlock => landlock(),
+        SandboxBuilder::Any => namespaces(bwrap).or_else(|first| {
+            let fallback = landlock().map_err(|_| first)?;
+            tracing::warn!("bubblewrap does not work here; commands are held by Landlock, which bounds less");
+            Ok(fallback)
+        }),
+    }
+}
+
+/// The fallback, if this kernel has what it needs.
+fn landlock() -> Result<Builder, SandboxError> {
+    let root = rustix::process::geteuid().is_root();
+    let setpriv = if root { find(None, "setpriv", INSTALL_SETPRIV)? } else { PathBuf::new() };
+    confinable().map_err(|detail| SandboxError::Unusable {
+        detail,
+        advice: "without bubblewrap, Linux 6.12 or newer with Landlock is needed".to_owned(),
+    })?;
+    Ok(Builder { kind: SandboxKind::Landlock, bwrap: PathBuf::new(), setpriv, usr_links: Vec::new() })
+}
+
+fn namespaces(bwrap: Option<&Path>) -> Result<Builder, SandboxError> {
     let bwrap = find(bwrap, "bwrap", INSTALL_BWRAP)?;
     if let Some(known) =
         WORKING.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|known| known.bwrap == bwrap)

@@ -13,8 +13,8 @@ use tokio::{
 
 use super::{
     AppLink, CommandExit, Sandbox, SandboxCommand, SandboxError,
-    network::Outlets,
-    plan::{Mode, Plan, Status},
+    command::Surroundings,
+    plan::{Plan, Status},
     process::SandboxProcess,
 };
 
@@ -28,7 +28,7 @@ pub struct Program {
     streams: Option<(ChildStdout, ChildStdin)>,
     reported: JoinHandle<Reported>,
     /// What leads outside ends with the program.
-    _outlets: Option<Outlets>,
+    _surroundings: Surroundings,
 }
 
 /// How a program ended.
@@ -54,9 +54,8 @@ impl Sandbox {
     /// # Errors
     /// The sandbox could not be started. A program that is missing ends at once; [`Program::finish`] tells.
     pub fn start_program(&self, command: SandboxCommand, app: Option<&AppLink>) -> Result<Program, SandboxError> {
-        let mode = Mode::Command { forward: app.map(AppLink::port) };
-        let plan = Plan::new(mode, &self.inner.settings.limits).interactive();
-        let (mut process, outlets) = self.start_command(plan, &command, app, Stdio::piped())?;
+        let plan = Plan::new(self.command_mode(app), &self.inner.settings.limits).interactive();
+        let (mut process, surroundings) = self.start_command(plan, &command, app, Stdio::piped())?;
         let input =
             process.take_input().ok_or_else(|| SandboxError::Setup { detail: "no standard input".to_owned() })?;
         let SandboxProcess { child, output, mut reports } = process;
@@ -64,7 +63,9 @@ impl Sandbox {
             let mut reported = Reported::default();
             while let Some(status) = reports.next().await {
                 match status {
-                    Status::Ended(exit) => reported.exit = Some(exit),
+                    Status::Ended(exit) => {
+                        reported.exit.get_or_insert(exit);
+                    }
                     Status::Failed(why) => reported.failed = Some(why),
                     Status::Started | Status::Ready => {}
                 }
@@ -72,7 +73,7 @@ impl Sandbox {
             reported.messages = reports.into_messages();
             reported
         });
-        Ok(Program { child, streams: Some((output, input)), reported, _outlets: outlets })
+        Ok(Program { child, streams: Some((output, input)), reported, _surroundings: surroundings })
     }
 }
 
@@ -89,7 +90,7 @@ impl Program {
 
     /// Ends it, if it has not ended, and waits until everything inside has gone.
     pub async fn finish(self) -> ProgramEnd {
-        let Self { mut child, streams, reported, _outlets } = self;
+        let Self { mut child, streams, reported, _surroundings } = self;
         drop(streams);
         if tokio::time::timeout(FINISH_TIMEOUT, child.wait()).await.is_err() {
             // Nothing can be done about a failure here; the wait reports the end either way.

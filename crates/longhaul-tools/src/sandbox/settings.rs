@@ -27,6 +27,8 @@ pub struct SandboxSettings {
     pub limits: SandboxLimits,
     /// What commands reach. An application always has loopback only.
     pub network: Network,
+    /// How the sandbox may be built.
+    pub builder: SandboxBuilder,
     /// The bubblewrap program; found on `PATH` when `None`.
     pub bwrap: Option<PathBuf>,
 }
@@ -44,6 +46,7 @@ impl SandboxSettings {
             path_first: Vec::new(),
             limits: SandboxLimits::default(),
             network: Network::LoopbackOnly,
+            builder: SandboxBuilder::Any,
             bwrap: None,
         }
     }
@@ -69,6 +72,9 @@ pub struct SandboxLimits {
     pub file_bytes_max: u64,
     /// Open files of one process.
     pub open_files_max: u64,
+    /// By how much a command may lessen what is free on the project's disk, in bytes. Looked at ten times a second; what
+    /// others write meanwhile counts, too.
+    pub disk_bytes_max: u64,
     /// Size of each of the private `/tmp`, `/dev/shm` and home folder, in bytes. They live in memory.
     pub scratch_bytes_max: u64,
 }
@@ -81,6 +87,7 @@ impl Default for SandboxLimits {
             processes_max: 512,
             file_bytes_max: 1024 * MIB,
             open_files_max: 4096,
+            disk_bytes_max: 16 * 1024 * MIB,
             scratch_bytes_max: 512 * MIB,
         }
     }
@@ -98,6 +105,19 @@ pub enum Network {
     Host,
 }
 
+/// How a sandbox may be built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxBuilder {
+    /// With bubblewrap; where that does not work, with Landlock.
+    #[default]
+    Any,
+    /// With bubblewrap or not at all.
+    Bubblewrap,
+    /// With Landlock, which bounds less.
+    Landlock,
+}
+
 /// How the sandbox is built here; `longhaul doctor` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -109,6 +129,10 @@ pub enum SandboxKind {
     /// We are root without the right to mount (in a container): [`super::SANDBOX_UID`] from the start, so the
     /// project must be in folders which every user may enter.
     RootDirect,
+    /// No namespaces: Landlock and a filter of system calls. Commands see which processes the machine runs, cannot make
+    /// new entries in the project's top folder, and reach neither lists of hosts nor gateways. As root everything runs
+    /// as [`super::SANDBOX_UID`], so the project must be in folders which every user may enter.
+    Landlock,
 }
 
 /// Longest argument list of a command, in bytes.
@@ -199,6 +223,8 @@ pub enum CommandExit {
     TimedOut,
     /// Killed above [`SandboxLimits::memory_bytes_max`].
     OutOfMemory,
+    /// Killed above [`SandboxLimits::disk_bytes_max`], or because next to nothing was left.
+    DiskFull,
 }
 
 /// What a command did.

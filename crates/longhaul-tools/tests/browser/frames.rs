@@ -10,7 +10,7 @@ const INNER: &str = "<title>Inner</title><h2>Kitchen</h2><label>Dish <input></la
 
 /// The same page three times: of the same site, of another site (the host's other name), and in a sandbox.
 fn site() -> Site {
-    Site::pages(&[
+    crate::pages(&[
         (
             "/",
             "<h1>House</h1><button>Cook</button><section aria-label=Left><iframe name=same title=Same src=/inner width=500 height=220></iframe></section>
@@ -92,7 +92,7 @@ async fn what_a_frame_hides_or_holds_below_is_told() {
     let mut wrong = Vec::new();
     for (page, reason) in cases {
         let outer = "<iframe title=Deep src=/inner width=400 height=300></iframe>";
-        let site = Site::pages(&[("/", page), ("/inner", inner), ("/outer", outer)]);
+        let site = crate::pages(&[("/", page), ("/inner", inner), ("/outer", outer)]);
         let page_open = open(&browser, &site).await;
         let send = target(json!({"role": "button", "name": "Send"}));
         let found = page_open.find(&send).await.unwrap();

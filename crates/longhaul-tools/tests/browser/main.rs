@@ -31,3 +31,16 @@ pub(crate) async fn open(browser: &Browser, site: &Site) -> Page {
 pub(crate) fn target(value: Value) -> Target {
     Target::parse(&value, "target").unwrap()
 }
+
+/// Pages by their paths.
+pub(crate) fn pages(pages: &[(&str, &str)]) -> Site {
+    let pages: Vec<(String, String)> =
+        pages.iter().map(|(path, body)| ((*path).to_owned(), (*body).to_owned())).collect();
+    Site::serve(move |request| {
+        let path = request.path.split('?').next().unwrap_or_default();
+        pages
+            .iter()
+            .find(|(known, _)| known == path)
+            .map_or_else(|| site::status(404), |(_, body)| site::html(body.clone()))
+    })
+}

@@ -81,16 +81,6 @@ impl Site {
         Self::serve(move |request| if request.path == "/" { html(body.clone()) } else { status(404) })
     }
 
-    /// Pages by their paths.
-    pub(crate) fn pages(pages: &[(&str, &str)]) -> Self {
-        let pages: Vec<(String, String)> =
-            pages.iter().map(|(path, body)| ((*path).to_owned(), (*body).to_owned())).collect();
-        Self::serve(move |request| {
-            let path = request.path.split('?').next().unwrap_or_default();
-            pages.iter().find(|(known, _)| known == path).map_or_else(|| status(404), |(_, body)| html(body.clone()))
-        })
-    }
-
     pub(crate) fn base_url(&self) -> String {
         format!("http://{}", self.address)
     }

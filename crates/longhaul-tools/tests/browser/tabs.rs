@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::{browser, open, site::Site, target};
 
 fn site() -> Site {
-    Site::pages(&[
+    crate::pages(&[
         (
             "/",
             "<title>Chats</title><h1>Chats</h1><a href=/help target=_blank>Help</a>\

@@ -17,7 +17,9 @@ use std::{
     process::Command,
 };
 
-use longhaul_tools::sandbox::{CommandExit, Network, SANDBOX_UID, Sandbox, SandboxCommand, SandboxError};
+use longhaul_tools::sandbox::{
+    CommandExit, Network, SANDBOX_UID, Sandbox, SandboxBuilder, SandboxCommand, SandboxError, SandboxKind,
+};
 
 use crate::fixture::{Fixture, settings};
 
@@ -262,6 +264,7 @@ async fn without_a_sandbox_nothing_runs() {
     let folder = fixture.folder.path();
 
     let mut absent = settings(folder);
+    absent.builder = SandboxBuilder::Bubblewrap;
     absent.bwrap = Some("/nowhere/bwrap".into());
     let error = Sandbox::new(absent).unwrap_err();
     assert!(error.to_string().contains("apt-get install bubblewrap"), "{error}");
@@ -270,9 +273,15 @@ async fn without_a_sandbox_nothing_runs() {
     fs::write(&broken, "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n").unwrap();
     fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
     let mut unusable = settings(folder);
-    unusable.bwrap = Some(broken);
+    unusable.builder = SandboxBuilder::Bubblewrap;
+    unusable.bwrap = Some(broken.clone());
     let error = Sandbox::new(unusable).unwrap_err();
     assert!(matches!(&error, SandboxError::Unusable { detail, .. } if detail.contains("No permissions")), "{error}");
+
+    // Unless the user insists on bubblewrap, the fallback takes over, and says what it is.
+    let mut fallen_back = settings(folder);
+    fallen_back.bwrap = Some(broken);
+    assert_eq!(Sandbox::new(fallen_back).unwrap().kind(), SandboxKind::Landlock);
 
     // A helper that is not one: the command does not run, and the error says what was said.
     let mut no_helper = settings(folder);

@@ -4,11 +4,14 @@
 
 mod app;
 mod boundary;
+mod escape;
 mod files;
 mod fixture;
 mod lifetime;
 mod limits;
 mod mcp;
+mod mcp_client;
 mod network;
 mod program;
 mod registry;
+mod skills;

@@ -367,7 +367,10 @@ pub(crate) fn store_named(
     let opened = match store {
         Some(url) if url.contains("://") => StoreSettings::from_url(&url, settings.home.join("databases"))?,
         Some(dir) => folder(Path::new(&dir), make)?,
-        None => StoreSettings::new(&settings.home),
+        None => match &settings.store_url {
+            Some(url) => StoreSettings::from_url(url.expose(), &settings.home)?,
+            None => StoreSettings::new(&settings.home),
+        },
     };
     Ok(StoreSettings { keys: StateKeys::from_env().map_err(StoreError::from)?, ..opened })
 }

@@ -288,6 +288,8 @@ async fn a_report_replaces_its_file_whole_or_not_at_all() {
         request: HOSTILE.to_owned(),
         model: "openai:m".to_owned(),
         base_url: None,
+        profile: longhaul_harness::Profile::Software,
+        adopted: None,
     };
     let scope = longhaul.scope.clone();
     let created = move |tx: &mut longhaul_store::Tx<'_>| longhaul_harness::project::create(tx, &scope, new);

@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     Hosts,
     /// Patterns of tool calls.
     ToolPatterns,
+    /// Servers of tools by name, each a table.
+    McpServers,
     /// Profiles of context packs by name, each a table.
     ContextProfiles,
     /// `own`, or `acp:COMMAND`.
@@ -128,6 +130,22 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         None,
         "What models cost, for a million tokens each: a table `[prices.\"MODEL\"]` with `input`, `output`, and where the service has a cache `cache_read` and `cache_write`. Any currency, the same everywhere. A dated version costs what the name it begins with costs.",
+    ),
+    key(
+        "store.url",
+        Kind::Secret,
+        UserOnly,
+        None,
+        None,
+        "The PostgreSQL database that holds the rows, `postgres://USER:PASSWORD@HOST/DATABASE`, so that several machines share them. Default: the file in the home.",
+    ),
+    key(
+        "store.lease_seconds",
+        int(5, 3_600),
+        UserOnly,
+        None,
+        Some("30"),
+        "How long another machine that works on a project is respected after its last sign of life.",
     ),
     key(
         "store.blobs",
@@ -403,6 +421,14 @@ pub(crate) const KEYS: &[Key] = &[
         "What the agent's commands may reach: `loopback` is a network of their own with nothing else in it, `host` is this machine's network with everything on it.",
     ),
     key(
+        "sandbox.kind",
+        Kind::Choice(&["any", "bubblewrap", "landlock"]),
+        UserOnly,
+        None,
+        Some("any"),
+        "How the sandbox is built: `any` is bubblewrap, and where that does not work Landlock, which bounds less.",
+    ),
+    key(
         "sandbox.allow",
         Kind::Hosts,
         UserOnly,
@@ -582,6 +608,38 @@ pub(crate) const KEYS: &[Key] = &[
         "How long that search may go on before it begins another verification.",
     ),
     key(
+        "harness.stuck_repeats_max",
+        int(2, 50),
+        Anyone,
+        None,
+        Some("4"),
+        "How often a session may meet the same failure, make the same call in vain or bring the folder back to what it was, before its agent is told so; after that once more it hands over.",
+    ),
+    key(
+        "harness.stuck_turns_max",
+        int(5, 500),
+        Anyone,
+        None,
+        Some("30"),
+        "How many answers in a row may leave the folder as it is, before the same happens.",
+    ),
+    key(
+        "harness.features_min",
+        int(0, 2_000),
+        Anyone,
+        None,
+        Some("0"),
+        "The least features of a plan. 0 leaves it to the size that the initializer sees in the request: small 3, medium 40, large 200.",
+    ),
+    key(
+        "harness.reviewer",
+        Kind::Choice(&["person", "model"]),
+        UserOnly,
+        None,
+        Some("person"),
+        "Who decides when an agent proposes to change how a feature is verified: a `person` (`longhaul features proposals`), or the `model` in a context of its own, which sees nothing of the session that proposes.",
+    ),
+    key(
         "policy.allow",
         Kind::ToolPatterns,
         UserOnly,
@@ -614,20 +672,12 @@ pub(crate) const KEYS: &[Key] = &[
         "What becomes of an allowed call that reaches outside, once the conversation has read text from outside.",
     ),
     key(
-        "harness.stuck_repeats_max",
-        int(2, 50),
-        Anyone,
+        "mcp.servers",
+        Kind::McpServers,
+        UserOnly,
         None,
-        Some("4"),
-        "How often a session may meet the same failure, make the same call in vain or bring the folder back to what it was, before its agent is told so; after that once more it hands over.",
-    ),
-    key(
-        "harness.stuck_turns_max",
-        int(5, 500),
-        Anyone,
         None,
-        Some("30"),
-        "How many answers in a row may leave the folder as it is, before the same happens.",
+        "MCP servers whose tools the agent may call, as `mcp__NAME__TOOL`: `[mcp.servers.NAME]` with `command`, `args` and `allow`, the hosts it may reach. They run in the sandbox.",
     ),
     key(
         "budget.tokens_max",
@@ -661,22 +711,6 @@ pub(crate) const KEYS: &[Key] = &[
         None,
         None,
         "How many sessions may fail at one feature before it is parked, where the project's `harness.feature_attempts_max` is not stricter.",
-    ),
-    key(
-        "harness.features_min",
-        int(0, 2_000),
-        Anyone,
-        None,
-        Some("0"),
-        "The least features of a plan. 0 leaves it to the size that the initializer sees in the request: small 3, medium 40, large 200.",
-    ),
-    key(
-        "harness.reviewer",
-        Kind::Choice(&["person", "model"]),
-        UserOnly,
-        None,
-        Some("person"),
-        "Who decides when an agent proposes to change how a feature is verified: a `person` (`longhaul features proposals`), or the `model` in a context of its own, which sees nothing of the session that proposes.",
     ),
     key(
         "network.host",

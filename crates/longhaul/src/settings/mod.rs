@@ -33,7 +33,11 @@ pub use model::{ModelSettings, ModelSpec};
 pub use sources::{FILE_NAME, Sources};
 
 use longhaul_store::{StoreError, s3::S3Place};
-use longhaul_tools::{policy::Policy, sandbox::HostRule};
+use longhaul_tools::{
+    mcp::McpServerSpec,
+    policy::Policy,
+    sandbox::{HostRule, SandboxBuilder},
+};
 
 use keys::{KEYS, Kind};
 use value::{Base, Value, Written};
@@ -47,6 +51,10 @@ pub struct Settings {
     pub cache: PathBuf,
     /// Where large contents go, `s3://bucket/prefix`; `None` for beside the rows.
     pub blobs: Option<String>,
+    /// The PostgreSQL database that holds the rows, when they are not in the home: `postgres://…`.
+    pub store_url: Option<Secret>,
+    /// How long another machine that works on a project is respected after its last sign of life, in seconds.
+    pub lease_seconds: u64,
     /// The chat model.
     pub model: ModelSettings,
     /// The embedding model.
@@ -63,6 +71,10 @@ pub struct Settings {
     pub harness: HarnessSettings,
     /// Which tool calls are carried out.
     pub policy: Policy,
+    /// Servers of tools.
+    pub mcp: Vec<McpServerSpec>,
+    /// Folders with the user's skills; they need not exist. Absolute.
+    pub skills: Vec<PathBuf>,
     /// What a project may cost.
     pub budget: BudgetSettings,
     /// The agent network (kept for a later release).
@@ -158,6 +170,8 @@ pub enum SandboxNetwork {
 pub struct SandboxLimits {
     /// What they may reach.
     pub network: SandboxNetwork,
+    /// How the sandbox may be built.
+    pub builder: SandboxBuilder,
     /// Hosts they may reach through a proxy.
     pub allow: Vec<HostRule>,
     /// Paths inside the project that are read-only beside `.git`.
@@ -300,6 +314,8 @@ impl Settings {
                 .or_else(|| sources.xdg("XDG_CACHE_HOME", ".cache"))
                 .ok_or(SettingsError::NoHome)?,
             blobs: values.text("store.blobs"),
+            store_url: values.secret("store.url"),
+            lease_seconds: values.number("store.lease_seconds"),
             model: ModelSettings::from_values(values),
             embedding: EmbeddingSettings {
                 model: values.text("embedding.model").unwrap_or_default(),
@@ -339,6 +355,11 @@ impl Settings {
                 network: match values.text("sandbox.network").as_deref() {
                     Some("host") => SandboxNetwork::Host,
                     Some(_) | None => SandboxNetwork::Loopback,
+                },
+                builder: match values.text("sandbox.kind").as_deref() {
+                    Some("bubblewrap") => SandboxBuilder::Bubblewrap,
+                    Some("landlock") => SandboxBuilder::Landlock,
+                    Some(_) | None => SandboxBuilder::Any,
                 },
                 allow: policy::hosts(&values.texts("sandbox.allow")).unwrap_or_default(),
                 readonly: values.paths("sandbox.readonly"),
@@ -386,6 +407,8 @@ impl Settings {
                 prices: values.prices("prices"),
             },
             policy: policy::policy(&values),
+            mcp: values.servers("mcp.servers"),
+            skills: policy::skill_folders(sources),
             network: NetworkSettings {
                 host: values.text("network.host").unwrap_or_default(),
                 port: values.number("network.port"),
@@ -485,6 +508,10 @@ impl Values {
 
     fn texts(&self, name: &str) -> Vec<String> {
         if let Some(Value::Texts(texts)) = self.get(name) { texts.clone() } else { Vec::new() }
+    }
+
+    fn servers(&self, name: &str) -> Vec<McpServerSpec> {
+        if let Some(Value::Servers(servers)) = self.get(name) { servers.clone() } else { Vec::new() }
     }
 
     fn money(&self, name: &str) -> Option<Money> {

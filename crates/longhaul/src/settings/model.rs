@@ -78,6 +78,14 @@ pub enum ModelSpec {
 }
 
 impl ModelSpec {
+    /// What its service calls it; a cassette says so itself.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            Self::OpenAi(name) | Self::OpenAiResponses(name) | Self::Anthropic(name) => Some(name.clone()),
+            Self::Cassette(_) | Self::CassetteDemo => None,
+        }
+    }
+
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text.split_once(':')? {
             ("openai", name) => Some(Self::OpenAi(name.to_owned())),

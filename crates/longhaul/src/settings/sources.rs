@@ -209,7 +209,8 @@ fn read_toml(path: &Path, user_file: Option<&Path>, all: &mut Vec<Assignment>) -
             return Err(SettingsError::NotInProject { origin, key: key.name, user_file: user_file.to_owned() });
         }
         let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
-        all.push(Assignment { key, written: written(value), origin, folder });
+        let written = if key.kind == Kind::McpServers { Written::Json(json(value)) } else { written(value) };
+        all.push(Assignment { key, written, origin, folder });
     }
     Ok(())
 }
@@ -242,6 +243,22 @@ fn written(value: &DeValue<'_>) -> Written {
         DeValue::Float(number) => Written::Decimal(number.as_str().replace('_', "")),
         DeValue::Datetime(_) => Written::Other("a date"),
         DeValue::Table(table) => tables(table).map_or(Written::Other("a table"), Written::Tables),
+    }
+}
+
+/// A value as it is, for a key that looks at it itself; a number with a fraction or a date is its text.
+fn json(value: &DeValue<'_>) -> serde_json::Value {
+    match value {
+        DeValue::String(text) => text.to_string().into(),
+        DeValue::Boolean(flag) => (*flag).into(),
+        DeValue::Array(items) => items.iter().map(|item| json(item.get_ref())).collect(),
+        DeValue::Table(table) => {
+            let entries = table.iter().map(|(name, value)| (name.get_ref().to_string(), json(value.get_ref())));
+            serde_json::Value::Object(entries.collect())
+        }
+        DeValue::Integer(number) => number.as_str().into(),
+        DeValue::Float(number) => number.as_str().into(),
+        DeValue::Datetime(date) => date.to_string().into(),
     }
 }
 

@@ -191,6 +191,8 @@ fn the_project_may_tune_the_work_and_nothing_else() {
             Kind::Text | Kind::Secret | Kind::Path | Kind::Paths | Kind::ProjectPaths | Kind::Url | Kind::Choice(_) => {
                 "\"loopback\"".to_owned()
             }
+            Kind::AgentSpec => "\"own\"".to_owned(),
+            Kind::McpServers => "{ docs = { command = \"docs-mcp\" } }".to_owned(),
             Kind::ModelSpec | Kind::ModelSpecs | Kind::MemoryUri | Kind::MemoryIndex => "\"openai:x\"".to_owned(),
             Kind::DaysByKind | Kind::FolderOrBucket => "\"note=90\"".to_owned(),
             Kind::ContextProfiles => "{ mine = { base = \"auto\" } }".to_owned(),

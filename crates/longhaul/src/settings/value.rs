@@ -7,7 +7,7 @@ use std::{
 
 use longhaul_harness::spending::{Money, Price, Prices};
 use longhaul_model::Secret;
-use longhaul_tools::policy::Policy;
+use longhaul_tools::{mcp::McpServerSpec, policy::Policy};
 use longhaul_workspace::context::Profiles;
 
 use super::{
@@ -27,6 +27,8 @@ pub(crate) enum Written {
     Texts(Vec<String>),
     /// Tables by name, each of names with values as they would be written in text.
     Tables(Tables),
+    /// A table for a key that takes one as it is.
+    Json(serde_json::Value),
     /// Something no key takes: a date, another table.
     Other(&'static str),
 }
@@ -45,6 +47,7 @@ pub(crate) enum Value {
     Integer(u64),
     Profiles(Profiles),
     Texts(Vec<String>),
+    Servers(Vec<McpServerSpec>),
     Money(Money),
     Prices(Prices),
 }
@@ -72,7 +75,7 @@ pub(crate) fn check(
         (_, Written::Decimal(number)) => Some(number.clone()),
         (_, Written::Bool(flag)) => Some(flag.to_string()),
         (_, Written::Texts(texts)) => Some(texts.join(", ")),
-        (_, Written::Tables(_)) => Some("a table".to_owned()),
+        (_, Written::Tables(_) | Written::Json(_)) => Some("a table".to_owned()),
         (_, Written::Other(what)) => Some((*what).to_owned()),
     };
     let value = match key.kind {
@@ -109,6 +112,7 @@ pub(crate) fn check(
         }
         Kind::AgentSpec => text(written).filter(|text| is_agent(text)).map(Value::Text),
         Kind::Hosts => list(written).filter(|texts| policy::hosts(texts).is_ok()).map(Value::Texts),
+        Kind::McpServers => policy::servers(&written).map(Value::Servers),
         Kind::ToolPatterns => list(written).filter(|texts| Policy::new(texts, &[], &[]).is_ok()).map(Value::Texts),
         Kind::Money => money(&written).map(Value::Money),
         Kind::Prices => prices(written).map(Value::Prices),
@@ -143,6 +147,9 @@ pub(crate) fn expected(kind: Kind) -> String {
         Kind::ContextProfiles => "tables `[context.profiles.NAME]` in longhaul.toml: docs/workspace.md".to_owned(),
         Kind::AgentSpec => "own or acp:COMMAND, as in acp:claude-agent-acp".to_owned(),
         Kind::Hosts => "a list of hosts such as example.org, example.org:8443, *.example.org".to_owned(),
+        Kind::McpServers => {
+            "tables `[mcp.servers.NAME]` with `command`, `args` and `allow` in longhaul.toml: docs/skills.md".to_owned()
+        }
         Kind::ToolPatterns => "a list of TOOL or TOOL(ARGUMENT=TEXT)".to_owned(),
         Kind::Money => "an amount such as 25 or 0.75".to_owned(),
         Kind::Prices => {
@@ -166,6 +173,7 @@ fn text(written: Written) -> Option<String> {
         | Written::Bool(_)
         | Written::Texts(_)
         | Written::Tables(_)
+        | Written::Json(_)
         | Written::Other(_) => None,
     }
 }
@@ -178,7 +186,12 @@ fn boolean(written: &Written) -> Option<bool> {
             "false" | "0" => Some(false),
             _ => None,
         },
-        Written::Integer(_) | Written::Decimal(_) | Written::Texts(_) | Written::Tables(_) | Written::Other(_) => None,
+        Written::Integer(_)
+        | Written::Decimal(_)
+        | Written::Texts(_)
+        | Written::Tables(_)
+        | Written::Json(_)
+        | Written::Other(_) => None,
     }
 }
 
@@ -186,7 +199,12 @@ fn integer(written: &Written) -> Option<u64> {
     match written {
         Written::Integer(number) => u64::try_from(*number).ok(),
         Written::Text(text) => text.trim().replace('_', "").parse().ok(),
-        Written::Decimal(_) | Written::Bool(_) | Written::Texts(_) | Written::Tables(_) | Written::Other(_) => None,
+        Written::Decimal(_)
+        | Written::Bool(_)
+        | Written::Texts(_)
+        | Written::Tables(_)
+        | Written::Json(_)
+        | Written::Other(_) => None,
     }
 }
 
@@ -194,7 +212,7 @@ fn money(written: &Written) -> Option<Money> {
     match written {
         Written::Text(text) | Written::Decimal(text) => text.parse().ok(),
         Written::Integer(number) => number.to_string().parse().ok(),
-        Written::Bool(_) | Written::Texts(_) | Written::Tables(_) | Written::Other(_) => None,
+        Written::Bool(_) | Written::Texts(_) | Written::Tables(_) | Written::Json(_) | Written::Other(_) => None,
     }
 }
 
@@ -224,7 +242,12 @@ fn texts(written: Written) -> Option<Vec<String>> {
     match written {
         Written::Texts(texts) => Some(texts),
         Written::Text(text) => Some(text.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect()),
-        Written::Integer(_) | Written::Decimal(_) | Written::Bool(_) | Written::Tables(_) | Written::Other(_) => None,
+        Written::Integer(_)
+        | Written::Decimal(_)
+        | Written::Bool(_)
+        | Written::Tables(_)
+        | Written::Json(_)
+        | Written::Other(_) => None,
     }
 }
 

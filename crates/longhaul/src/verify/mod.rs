@@ -44,17 +44,35 @@ pub struct VerifyRequest {
     pub jobs: usize,
     /// A folder for pictures, logs and a page that shows them.
     pub evidence: Option<PathBuf>,
+    /// A sequence of pictures of each flow beside them.
+    pub film: bool,
+    /// The pictures of `visual` checks are accepted as they are now.
+    pub accept_pictures: bool,
 }
 
 impl VerifyRequest {
     /// Everything in this folder, one flow after the other, nothing kept.
     #[must_use]
     pub fn of(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), features: Vec::new(), only_passing: false, jobs: 1, evidence: None }
+        Self {
+            dir: dir.to_owned(),
+            features: Vec::new(),
+            only_passing: false,
+            jobs: 1,
+            evidence: None,
+            film: false,
+            accept_pictures: false,
+        }
     }
 
     fn on_demand(&self, features: Vec<FeatureId>) -> OnDemand {
-        OnDemand { features, jobs: self.jobs, documented: self.evidence.is_some() }
+        OnDemand {
+            features,
+            jobs: self.jobs,
+            documented: self.evidence.is_some(),
+            film: self.film,
+            accept_pictures: self.accept_pictures,
+        }
     }
 }
 

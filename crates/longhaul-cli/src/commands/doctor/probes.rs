@@ -145,11 +145,16 @@ fn sandbox() -> Check {
     match Sandbox::probe() {
         Ok(kind) => {
             let how = match kind {
-                SandboxKind::User => "as this user",
-                SandboxKind::RootStaged => "as root, commands run as an unprivileged user",
-                SandboxKind::RootDirect => "as root without mounts, commands run as an unprivileged user",
+                SandboxKind::User => "bubblewrap, as this user",
+                SandboxKind::Landlock => {
+                    let next = apt("bubblewrap");
+                    let less = "Landlock without namespaces, as bubblewrap does not work here: it bounds less (docs/sandbox.md)";
+                    return optional("sandbox", less, next);
+                }
+                SandboxKind::RootStaged => "bubblewrap, as root, commands run as an unprivileged user",
+                SandboxKind::RootDirect => "bubblewrap, as root without mounts, commands run as an unprivileged user",
             };
-            ok("sandbox", format!("bubblewrap, {how}"))
+            ok("sandbox", how.to_owned())
         }
         Err(error) => {
             let packages = if rustix::process::geteuid().is_root() { "bubblewrap util-linux" } else { "bubblewrap" };

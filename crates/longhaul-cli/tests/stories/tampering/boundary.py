@@ -121,7 +121,7 @@ def commands():
         "orphan": "symbolic-ref HEAD refs/heads/none",
         "tag": "tag v1",
         "note": "notes add -m note",
-        "replace": "replace --graft HEAD",
+        "replace": "replace --graft HEAD HEAD",
         "configure a hook": "config core.hooksPath /tmp",
         "configure a monitor": "config core.fsmonitor /bin/true",
         "configure a filter": "config filter.x.clean /bin/true",
@@ -138,7 +138,7 @@ def commands():
         copy = "/tmp/clone"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.rmtree("/tmp/tree", ignore_errors=True)
-        shutil.copytree(".", copy, symlinks=True, ignore=shutil.ignore_patterns("data"))
+        shutil.copytree(".", copy, symlinks=True, ignore=shutil.ignore_patterns("data", "*control-*", "*.old", "changed-*", "second-*"))
         open(copy + "/new", "w").close()
         attempt("git: " + name, lambda: git(copy, *line.split()), lambda: git(project, *line.split()))
 

@@ -27,12 +27,14 @@ pub(crate) struct Turn {
     /// What the prompt of its session names.
     prompt: &'static str,
     calls: Vec<Value>,
+    /// Its words, and why it stops.
+    reply: Option<(String, &'static str)>,
 }
 
 impl Turn {
     /// In a session on this feature.
     pub(crate) fn of(feature: &'static str) -> Self {
-        Self { prompt: feature, calls: Vec::new() }
+        Self { prompt: feature, calls: Vec::new(), reply: None }
     }
 
     /// In the initializer's session.
@@ -51,6 +53,25 @@ impl Turn {
 
     pub(crate) fn shell(self, command: &str) -> Self {
         self.call("shell", json!({"command": command}))
+    }
+
+    /// Says something and calls nothing.
+    pub(crate) fn say(mut self, text: &str) -> Self {
+        self.reply = Some((text.to_owned(), "stop"));
+        self
+    }
+
+    /// Refuses to go on, as a service's filter does.
+    pub(crate) fn refuse(mut self, text: &str) -> Self {
+        self.reply = Some((text.to_owned(), "content_filter"));
+        self
+    }
+
+    /// A call that was cut at the answer's limit.
+    pub(crate) fn cut(mut self, tool: &str, arguments: &str) -> Self {
+        self.calls.push(json!({"tool": tool, "arguments_text": arguments}));
+        self.reply = Some((String::new(), "length"));
+        self
     }
 
     /// The page, with this heading.
@@ -116,13 +137,19 @@ impl Story {
             };
             text.push_str(&format!("\n[[entry]]\nid = \"turn-{number}\"\nprompt = {prompt}\nturn = {place}\n"));
             *place += 1;
-            if turn.calls.is_empty() {
-                text.push_str("reply = \"Let me think.\"\n");
+            if let Some((reply, finish)) = &turn.reply {
+                let reply = if reply.is_empty() { String::new() } else { format!("reply = {}\n", json!(reply)) };
+                text.push_str(&format!("{reply}finish = \"{finish}\"\n"));
             }
             for call in &turn.calls {
                 let tool = &call["tool"];
-                let arguments = toml_of(&call["arguments"]);
-                text.push_str(&format!("[[entry.call]]\ntool = {tool}\narguments = {arguments}\n"));
+                let arguments = match &call["arguments"] {
+                    arguments @ Value::Object(_) => format!("arguments = {}", toml_of(arguments)),
+                    Value::Null => format!("arguments_text = {}", call["arguments_text"]),
+                    other => format!("arguments_text = {}", json!(other.to_string())),
+                };
+                let offered = tool != "launch_rocket";
+                text.push_str(&format!("[[entry.call]]\ntool = {tool}\n{arguments}\noffered = {offered}\n"));
             }
         }
         text

@@ -297,9 +297,7 @@ impl Shared {
             }
             Err(Miss::NoEntry(message)) => protocol.error(StatusCode::NOT_FOUND, "cassette_no_entry", &message),
             Err(Miss::Ambiguous(message)) => protocol.error(StatusCode::CONFLICT, "cassette_ambiguous", &message),
-            Err(Miss::TooLong(message)) => {
-                protocol.error(StatusCode::BAD_REQUEST, "context_length_exceeded", &message)
-            }
+            Err(Miss::TooLong(message)) => protocol.error(StatusCode::BAD_REQUEST, "context_length_exceeded", &message),
             Err(Miss::Requirement(message)) => {
                 protocol.error(StatusCode::UNPROCESSABLE_ENTITY, "cassette_requirement_unmet", &message)
             }

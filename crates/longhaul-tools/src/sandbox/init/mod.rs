@@ -5,9 +5,12 @@
 //! get the latter. As process 1 it cannot be killed or stopped from inside, and the kernel ends every process of the
 //! namespace with it.
 
+mod confine;
 mod fds;
+mod filter;
 mod messages;
 mod relay;
+mod tree;
 mod watch;
 
 use std::{
@@ -18,26 +21,39 @@ use std::{
         unix::{net::UnixListener, process::ExitStatusExt},
     },
     process::{Command, ExitCode, ExitStatus, Stdio},
+    thread,
 };
 
 use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, WaitOptions};
 
-use self::watch::Watch;
+use self::{filter::Boundary, watch::Watch};
 use super::{
     CommandExit,
-    plan::{Mode, Plan, Status},
+    plan::{Confine, Mode, Plan, Status},
 };
+pub(super) use confine::supported as confinable;
 
 /// Acts as the helper inside the sandbox; `args` are the arguments after those of [`super::SandboxInit`]. Only the
 /// hidden subcommand which the settings name calls this; elsewhere it fails without doing anything.
 #[must_use]
 pub fn init_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // Being process 1 means being in a process namespace of its own: outside one, what follows would do harm.
-    if std::process::id() != 1 {
+    let mut args = args.into_iter();
+    let plan = args.next().and_then(|text| text.into_string().ok());
+    let plan = plan.ok_or_else(|| "there is no plan".to_owned()).and_then(|plan| {
+        serde_json::from_str::<Plan>(&plan).map_err(|error| format!("the plan cannot be read: {error}"))
+    });
+    // Being process 1 means being in a process namespace of its own: outside one, what follows would do harm, unless the
+    // plan names another boundary.
+    let confined = matches!(&plan, Ok(Plan { confine: Some(_), .. }));
+    if std::process::id() != 1 && !confined {
         eprintln!("this command is the inside of the sandbox; it is started by longhaul itself");
         return ExitCode::from(2);
     }
-    match run(args) {
+    let ended = plan.and_then(|plan| run(plan, args.collect()));
+    if confined {
+        tree::end_all();
+    }
+    match ended {
         Ok(exit) => {
             report(&Status::Ended(exit));
             ExitCode::SUCCESS
@@ -49,15 +65,15 @@ pub fn init_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn run(args: impl IntoIterator<Item = OsString>) -> Result<CommandExit, String> {
-    let mut args = args.into_iter();
-    let plan = args.next().and_then(|text| text.into_string().ok()).ok_or("there is no plan")?;
-    let plan: Plan = serde_json::from_str(&plan).map_err(|error| format!("the plan cannot be read: {error}"))?;
-    let argv: Vec<OsString> = args.collect();
+fn run(plan: Plan, argv: Vec<OsString>) -> Result<CommandExit, String> {
     let argv = fds::without_inherited(&argv).map_err(|error| format!("cannot look at the open files: {error}"))?;
+    let is_confined = plan.confine.is_some();
+    if is_confined {
+        tree::adopt_orphans()?;
+    }
     harden(&plan)?;
     let output = || io::stdout().as_fd().try_clone_to_owned().map_err(|error| format!("no output: {error}"));
-    Watch::start(output()?, plan.memory_bytes_max)?;
+    Watch::start(output()?, &plan)?;
     let app_socket = match plan.mode {
         Mode::App { .. } => {
             let input = io::stdin().as_fd().try_clone_to_owned().map_err(|error| format!("no socket: {error}"))?;
@@ -75,7 +91,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> Result<CommandExit, String> 
     }
     report(&Status::Started);
     let streams = if plan.is_interactive { Streams::talking(output()?)? } else { Streams::quiet(output()?, output()?) };
-    let pid = match start(&argv, streams) {
+    let pid = match start(argv.clone(), streams, plan.confine)? {
         Ok(pid) => pid,
         Err(error) => {
             let why =
@@ -106,15 +122,22 @@ pub(super) fn report(status: &Status) {
 /// Puts the limits on this process, from which everything inside inherits them.
 fn harden(plan: &Plan) -> Result<(), String> {
     let failed = |what: &str| format!("cannot set the limit of {what}");
-    // If only bubblewrap is killed, nobody would wait for this process any more.
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
-        .map_err(|_| failed("life"))?;
-    // If memory runs out on the host, this sandbox goes before anything else does. Not everywhere allowed.
-    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    if plan.confine.is_none() {
+        // If only bubblewrap is killed, nobody would wait for this process any more.
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+            .map_err(|_| failed("life"))?;
+    }
+    if plan.confine.is_none() {
+        // If memory runs out on the host, this sandbox goes before anything else does. Not everywhere allowed.
+        let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    }
+    // Without a user namespace of its own, the limit counts what the user runs elsewhere, too.
+    let others = if plan.confine.is_some() { watch::threads_of_user() } else { 0 };
+    let processes_max = plan.processes_max.saturating_add(others);
     let limits = [
         (Resource::Core, 0, "core dumps"),
         (Resource::Data, plan.memory_bytes_max, "memory"),
-        (Resource::Nproc, plan.processes_max, "processes"),
+        (Resource::Nproc, processes_max, "processes"),
         (Resource::Fsize, plan.file_bytes_max, "file size"),
         (Resource::Nofile, plan.open_files_max, "open files"),
     ];
@@ -148,12 +171,38 @@ impl Streams {
     }
 }
 
-fn start(argv: &[OsString], streams: Streams) -> io::Result<Pid> {
+/// Starts the command from a thread that carries its restrictions; this one, and the helper's others, stay without.
+/// The outer error is a boundary that could not be set, the inner one a command that cannot be run.
+fn start(argv: Vec<OsString>, streams: Streams, confine: Option<Confine>) -> Result<io::Result<Pid>, String> {
+    let body = move || {
+        let boundary = match &confine {
+            Some(confine) => {
+                confine::restrict(confine)?;
+                Boundary::Landlock { open_network: confine.open_network }
+            }
+            None => Boundary::Namespaces,
+        };
+        filter::apply(boundary)?;
+        Ok(spawn(&argv, streams, confine.as_ref()))
+    };
+    let thread = thread::Builder::new().name("start".to_owned()).spawn(body);
+    let thread = thread.map_err(|error| format!("cannot start a thread: {error}"))?;
+    thread.join().map_err(|_| "the thread that starts the command failed".to_owned())?
+}
+
+fn spawn(argv: &[OsString], streams: Streams, confine: Option<&Confine>) -> io::Result<Pid> {
     let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command.args(args).stdin(streams.input).stdout(streams.output).stderr(streams.errors);
+    if let Some(confine) = confine {
+        command.env_clear().envs(confine.env.iter().cloned()).current_dir(&confine.cwd);
+    }
     // The child is reaped below, together with every orphan.
     let child = command.spawn()?;
+    if confine.is_some() {
+        // The command goes before the helper, which alone could end what is left of it. Not everywhere allowed.
+        let _ = fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
+    }
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
