@@ -72,7 +72,8 @@ fn an_external_agent_builds_the_tiny_story_and_a_kill_in_the_middle_changes_noth
     assert!(refused[0]["reason"].as_str().unwrap().contains("opacity"), "{}", refused[0]);
     let undone = stage.log("tamper.undone");
     assert_eq!(undone, [json!({"path": "feature_list.json", "how": "passes of F03 changed to true"})]);
-    let status = stage.run_to(0, &["status", "--dir", "app", "--json"]).lines().remove(0);
+    let status = stage.run_to(0, &["status", "--dir", "app", "--json"]).out;
+    let status: Value = serde_json::from_str(&status).unwrap();
     assert_eq!((&status["passing"], &status["phase"]), (&json!(3), &json!("done")), "{status}");
 }
 
