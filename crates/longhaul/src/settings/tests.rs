@@ -170,7 +170,7 @@ fn unknown_keys_name_file_line_and_the_nearest_key() {
     );
     check(
         "[modell]\nspec = \"openai:x\"\n",
-        "~/config/longhaul.toml:1: unknown key `modell`, did you mean `model.spec`?; every key is listed in docs/configuration.md",
+        "~/config/longhaul.toml:1: unknown key `modell`, did you mean `model.fallback`?; every key is listed in docs/configuration.md",
     );
     check(
         "base_url = \"http://x\"\n",
