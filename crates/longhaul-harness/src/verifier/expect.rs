@@ -36,8 +36,8 @@ impl Remembered {
     }
 }
 
-/// Waits until the expectation holds; gives the picture that proves it, where one was taken.
-pub(super) async fn wait(page: &Page, expect: &Expect, known: &Remembered) -> Result<Option<Vec<u8>>, PageFault> {
+/// Waits until the expectation holds.
+pub(super) async fn wait(page: &Page, expect: &Expect, known: &Remembered) -> Result<(), PageFault> {
     let deadline = Instant::now() + Duration::from_millis(expect.within_ms);
     loop {
         let found = page.find(&expect.target).await?;
@@ -45,15 +45,13 @@ pub(super) async fn wait(page: &Page, expect: &Expect, known: &Remembered) -> Re
             return Err(fault.into());
         }
         let why = match judge(expect, &found, known) {
-            Ok(None) => return Ok(None),
+            Ok(None) => return Ok(()),
             // What is said to be visible must also change pixels.
             Ok(Some(element)) => match page.painted(element).await {
-                Ok((true, picture)) => return Ok(Some(picture)),
-                Ok((false, _)) => {
-                    "found 1 but it is not visible: hiding it changes no pixel on the screen, so nothing \
+                Ok(true) => return Ok(()),
+                Ok(false) => "found 1 but it is not visible: hiding it changes no pixel on the screen, so nothing \
                                    of it is painted, or a layer that lets clicks through covers it"
-                        .to_owned()
-                }
+                    .to_owned(),
                 Err(error) => {
                     if let Some(fault) = page.fault() {
                         return Err(fault.into());

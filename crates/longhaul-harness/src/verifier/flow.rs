@@ -87,7 +87,6 @@ pub(super) async fn carry_out(
         workbench: verifier.workbench.as_ref(),
         baselines: &verifier.baselines,
         known: super::expect::Remembered::default(),
-        picture: None,
         dialog_armed: false,
         http_limit: limits.http,
         downloads_told: Vec::new(),
@@ -145,9 +144,8 @@ impl Log<'_> {
         for check in &self.flow.checks {
             let sentence = self.flow.steps.get(check.step - 1).cloned().unwrap_or_default();
             if self.steps.last().is_none_or(|step| step.index != check.step) {
-                match self.limits.pictures {
-                    Pictures::EachSentence => run.close_step(self.steps.last_mut()).await?,
-                    Pictures::TheEnd => run.picture = None,
+                if self.limits.pictures == Pictures::EachSentence {
+                    run.close_step(self.steps.last_mut()).await?;
                 }
                 self.begin(check.step, &sentence);
             }
@@ -167,7 +165,6 @@ impl Log<'_> {
                     step.notes.push(format!("FAILED {check}: {reason}"));
                     let check_json = check.to_string();
                     self.failure = Some(Failure { step_index: check.step, sentence, check_json, reason });
-                    run.picture = None;
                     break;
                 }
             }
@@ -188,14 +185,10 @@ impl Log<'_> {
 }
 
 impl Run<'_> {
-    /// Takes the picture that ends a sentence, unless one of the page as it is was taken already.
+    /// Takes the picture that ends a sentence.
     async fn close_step(&mut self, step: Option<&mut StepLog>) -> Result<(), VerifyError> {
         let (Some(step), Some(open)) = (step, &self.open) else { return Ok(()) };
-        let picture = match self.picture.take() {
-            Some(picture) => Ok(picture),
-            None => open.page.screenshot().await,
-        };
-        match picture {
+        match open.page.screenshot().await {
             Ok(picture) => step.screenshot = Some(picture),
             // A page that shows nothing any more has no picture; a browser that is gone proves nothing.
             Err(BrowserError::Refused { message, .. }) => step.notes.push(format!("no picture: {message}")),

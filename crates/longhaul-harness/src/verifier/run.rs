@@ -33,8 +33,6 @@ pub(super) struct Run<'a> {
     pub(super) workbench: Option<&'a Workbench>,
     pub(super) baselines: &'a visual::Baselines,
     pub(super) known: Remembered,
-    /// A picture of the page as it still is, taken by the last check.
-    pub(super) picture: Option<Vec<u8>>,
     pub(super) dialog_armed: bool,
     pub(super) http_limit: Duration,
     /// Downloads that a check has already spoken of.
@@ -72,7 +70,7 @@ impl Run<'_> {
     async fn one(&mut self, check: &Check) -> Result<String, Stop> {
         Ok(match &check.action {
             CheckAction::Expect(expect) => {
-                self.picture = expect::wait(self.page()?, expect, &self.known).await?;
+                expect::wait(self.page()?, expect, &self.known).await?;
                 format!("saw {check}")
             }
             CheckAction::ExpectUrl { contains, within_ms } => self.expect_url(contains, *within_ms).await?,
@@ -89,7 +87,6 @@ impl Run<'_> {
                 http::hold(check, &self.app.base_url(), self.http_limit).await.map_err(Stop::Refused)?
             }
             CheckAction::Goto { .. } | CheckAction::Act(_) | CheckAction::Reload | CheckAction::RestartApp => {
-                self.picture = None;
                 self.change(&check.action).await?
             }
             CheckAction::Tab(tab) => self.tab(tab).await?,
@@ -198,7 +195,6 @@ impl Run<'_> {
     }
 
     async fn tab(&mut self, tab: &TabCheck) -> Result<String, Stop> {
-        self.picture = None;
         let page = self.page()?;
         let mut note = String::new();
         if let Some(wanted) = &tab.wanted {

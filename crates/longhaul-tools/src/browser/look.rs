@@ -24,6 +24,8 @@ const UNSHOWN: &str = include_str!("unshown.js");
 const GROUP: &str = "longhaul";
 /// Most elements of one target that are looked at.
 const ELEMENTS_MAX: usize = 300;
+/// Looks at an element of which pixels change by themselves.
+const MOVING_LOOKS_MAX: u32 = 3;
 /// Time between two looks of a waiting caller.
 pub(super) const POLL: Duration = Duration::from_millis(30);
 
@@ -288,22 +290,34 @@ impl Page {
         }
     }
 
-    /// Whether hiding the element changes a single pixel of the screen, and the picture with it shown. This finds what no
-    /// style tells: a covering layer that lets clicks through, blend modes, text on a picture of its own colour. The
-    /// rule that hides it lives in a style sheet for the time of one picture; no attribute of the page changes.
+    /// Whether hiding the element changes a single pixel where it is shown. This finds what no style tells: a covering
+    /// layer that lets clicks through, blend modes, text on a picture of its own colour. What moves elsewhere on the page
+    /// says nothing; what moves there by itself is told apart by a third picture, with the element shown again. The rule
+    /// that hides it lives in a style sheet for the time of one picture; no attribute of the page changes.
     ///
     /// # Errors
     /// When the browser has gone, or the element has just left the page.
-    pub async fn painted(&self, element: &Element) -> Result<(bool, Vec<u8>), BrowserError> {
-        let shown = self.screenshot().await?;
+    pub async fn painted(&self, element: &Element) -> Result<bool, BrowserError> {
         let spot = &element.spot;
         let world = self.world(spot).await?;
         let node = self.handle(spot, world, element.backend).await?;
         let veil = |on: bool| self.run(spot, world, VEIL, vec![json!({"objectId": node}), json!({"value": on})]);
-        veil(true).await?;
-        let without = self.screenshot().await;
-        veil(false).await?;
-        Ok((without? != shown, shown))
+        let mut shown = self.picture_of(element).await?;
+        for _ in 0..MOVING_LOOKS_MAX {
+            veil(true).await?;
+            let without = self.picture_of(element).await;
+            veil(false).await?;
+            if without? == shown {
+                return Ok(false);
+            }
+            let again = self.picture_of(element).await?;
+            if again == shown {
+                return Ok(true);
+            }
+            shown = again;
+        }
+        // It never stood still: what differs is as likely its own doing.
+        Ok(true)
     }
 
     /// A picture of one element, scrolled into view, as PNG. What lies over it is on the picture too.
@@ -312,12 +326,21 @@ impl Page {
     /// When there is not exactly one that is visible, or the browser has gone.
     pub async fn screenshot_of(&self, target: &Target) -> Result<Vec<u8>, PageError> {
         let (element, _) = self.pictured(target).await?;
+        Ok(self.picture_of(&element).await?)
+    }
+
+    /// The part of the window in which the element is shown.
+    async fn picture_of(&self, element: &Element) -> Result<Vec<u8>, BrowserError> {
         let clip = element.facts.part.unwrap_or(Rect { x: 0.0, y: 0.0, width: 1.0, height: 1.0 });
+        // A clip is meant from the document's corner, the part from the window's.
+        let scrolled = self.call("Page.getLayoutMetrics", json!({})).await?["cssVisualViewport"].take();
+        let offset = |name: &str| scrolled[name].as_f64().unwrap_or_default();
         let clip = json!({
-            "x": clip.x.round(), "y": clip.y.round(), "width": clip.width.round().max(1.0),
+            "x": (clip.x + offset("pageX")).round(), "y": (clip.y + offset("pageY")).round(),
+            "width": clip.width.round().max(1.0),
             "height": clip.height.round().max(1.0), "scale": 1,
         });
-        Ok(self.picture(json!({"format": "png", "optimizeForSpeed": true, "clip": clip})).await?)
+        self.picture(json!({"format": "png", "optimizeForSpeed": true, "clip": clip})).await
     }
 
     /// What to say when nothing is the target: what is there instead, and what is in the document but not shown. Each

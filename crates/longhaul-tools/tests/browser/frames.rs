@@ -56,7 +56,7 @@ async fn frames_of_every_origin_are_seen_and_operated() {
         assert_eq!(text(&page, json!({"role": "status", "frame": frame})).await, "soup.txt", "{frame}");
         let seen = page.find(&target(one("button", "Cook"))).await.unwrap();
         assert_eq!((seen.len(), seen[0].hidden.clone()), (1, None), "{frame}");
-        assert!(page.painted(&seen[0]).await.unwrap().0, "{frame}");
+        assert!(page.painted(&seen[0]).await.unwrap(), "{frame}");
     }
     // Without a frame, the whole of what a user sees is meant; a region around a frame is around what is in it.
     assert_eq!(page.find(&target(json!({"role": "button", "name": "Cook"}))).await.unwrap().len(), 4);
@@ -132,6 +132,6 @@ async fn closed_shadow_roots_are_no_border() {
     page.click(&target(json!({"role": "button", "name": "Greet"}))).await.unwrap();
     let status = page.find(&target(json!({"role": "status"}))).await.unwrap();
     assert_eq!((status[0].text.as_str(), &status[0].hidden), ("Hello Ada", &None));
-    assert!(page.painted(&status[0]).await.unwrap().0);
+    assert!(page.painted(&status[0]).await.unwrap());
     browser.close().await;
 }

@@ -31,7 +31,7 @@ async fn check(cases: &[Case]) {
             None => format!("not found{}", page.nearby(&target(case.target.clone())).await),
             Some(element) => match &element.hidden {
                 Some(reason) => reason.clone(),
-                None if page.painted(element).await.unwrap().0 => String::new(),
+                None if page.painted(element).await.unwrap() => String::new(),
                 None => "paints nothing".to_owned(),
             },
         };
@@ -82,6 +82,11 @@ async fn what_a_user_cannot_see_is_not_visible_and_the_reason_names_the_fault() 
         ),
         case(
             "<button>Save</button><div style='position:fixed;inset:0;background:#eee;pointer-events:none'></div>",
+            "paints nothing",
+        ),
+        // What moves elsewhere does not make it visible.
+        case(
+            "<style>@keyframes t{to{left:200px}}i{position:fixed;left:0;bottom:0;width:20px;height:20px;background:red;animation:t 1s infinite;z-index:9}</style><i></i><button>Save</button><div style='position:fixed;inset:0;background:#eee;pointer-events:none'></div>",
             "paints nothing",
         ),
         case(
@@ -152,7 +157,7 @@ async fn looking_leaves_the_page_as_it_was() {
         let found = page.find(&target(json!({"role": "textbox", "name": "Name"}))).await.unwrap();
         assert_eq!(found[0].hidden, None);
         assert!(found[0].focused);
-        assert!(page.painted(&found[0]).await.unwrap().0);
+        assert!(page.painted(&found[0]).await.unwrap());
     }
     let seen = page.find(&target(json!({"role": "paragraph"}))).await.unwrap();
     assert_eq!(seen[0].text, "none");

@@ -35,7 +35,7 @@ async fn see(page: &Page, heading: &str) {
     loop {
         let found = page.find(&wanted).await.unwrap();
         if found.first().is_some_and(|element| element.hidden.is_none()) {
-            assert!(page.painted(&found[0]).await.unwrap().0, "{heading} is painted");
+            assert!(page.painted(&found[0]).await.unwrap(), "{heading} is painted");
             return;
         }
         let why = found.first().and_then(|element| element.hidden.clone());
