@@ -30,6 +30,16 @@ Examples:
   longhaul report --dir recipes                   one page with everything that happened, to look at
   longhaul doctor                                 what this machine lacks, and how to get it
 
+To leave it alone, and to have a say:
+  longhaul run --dir recipes --until 8h --max-tokens 2000000
+  longhaul init --adopt shop \"Add gift cards\"    take over an existing repository
+  longhaul features add | split | retire          change the plan, with a reason; proposals of agents too
+  longhaul steer \"use the old icons\" --dir recipes  a word to the session at work
+  longhaul pause, resume, take-over               stop at the next step; edit the folder yourself
+  longhaul run --agent acp:claude-agent-acp       have another agent do the coding: docs/agents.md
+  longhaul verify --junit report.xml              the checks of any feature_list.json, in CI
+  longhaul skills list                            what its agents know beside their tools
+
 Executions of graphs, of this or any other program:
   longhaul executions                             which there are, and where each stands
   longhaul waits                                  what somebody has to answer
@@ -60,6 +70,7 @@ For other programs and other people:
 
 Environment:
   OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL   the model's service (any OpenAI-compatible one)
+  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL           the same for anthropic:NAME
   LONGHAUL_HOME                                   where the store and the evidence live
   LONGHAUL_STORE                                  another store, as a folder or a postgres:// URL
   LONGHAUL_LOG                                    what is logged, as in longhaul=debug
