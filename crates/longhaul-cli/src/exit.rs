@@ -115,6 +115,6 @@ fn of_mcp(error: &McpError) -> ErrorKind {
         | McpError::Listen { .. }
         | McpError::WeakToken { .. }
         | McpError::Server { .. } => ErrorKind::Usage,
-        McpError::Handshake { .. } | McpError::Down { .. } => ErrorKind::Failed,
+        McpError::Handshake { .. } | McpError::Down { .. } | McpError::Server { .. } => ErrorKind::Failed,
     }
 }
