@@ -90,7 +90,12 @@ fn run(plan: Plan, argv: Vec<OsString>) -> Result<CommandExit, String> {
         relay::outward(relay)?;
     }
     report(&Status::Started);
-    let streams = if plan.is_interactive { Streams::talking(output()?)? } else { Streams::quiet(output()?, output()?) };
+    let (streams, told) = if plan.is_interactive {
+        let (streams, told) = Streams::talking(output()?)?;
+        (streams, Some(told))
+    } else {
+        (Streams::quiet(output()?, output()?), None)
+    };
     let pid = match start(argv.clone(), streams, plan.confine)? {
         Ok(pid) => pid,
         Err(error) => {
@@ -110,7 +115,13 @@ fn run(plan: Plan, argv: Vec<OsString>) -> Result<CommandExit, String> {
             relay::report_when_ready(port)?;
             wait(pid, Until::NothingIsLeft)
         }
-        _ => wait(pid, Until::ItEnds),
+        _ => {
+            let ended = wait(pid, Until::ItEnds);
+            if let Some(told) = told {
+                told.wait();
+            }
+            ended
+        }
     }
 }
 
@@ -165,9 +176,10 @@ impl Streams {
     }
 
     /// Our own input; errors told line by line.
-    fn talking(output: OwnedFd) -> Result<Self, String> {
+    fn talking(output: OwnedFd) -> Result<(Self, messages::Told), String> {
         let input = io::stdin().as_fd().try_clone_to_owned().map_err(|error| format!("no input: {error}"))?;
-        Ok(Self { input: input.into(), output, errors: messages::collect()? })
+        let (errors, told) = messages::collect()?;
+        Ok((Self { input: input.into(), output, errors }, told))
     }
 }
 
