@@ -57,7 +57,8 @@ fn without_bubblewrap_nothing_runs_unprotected() {
     let account = Account::new();
     let bwrap = found("bwrap").canonicalize().unwrap();
     let hidden = [Path::new("--ro-bind"), Path::new("/dev/null"), &bwrap];
-    let ended = Ended::of(in_view(&hidden, account.command(&INIT)), account.root());
+    let strict = [&INIT[..], &["--set", "sandbox.kind=bubblewrap"]].concat();
+    let ended = Ended::of(in_view(&hidden, account.command(&strict)), account.root());
     assert_eq!((ended.code, ended.out.as_str()), (Some(4), ""), "{ended:?}");
     assert!(ended.err.contains("the sandbox needs bwrap, which is not installed"), "{}", ended.err);
     assert!(ended.err.contains("`sudo apt-get install bubblewrap`"), "{}", ended.err);
