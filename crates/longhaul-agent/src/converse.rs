@@ -66,6 +66,9 @@ enum Answer {
     Ended {
         why: String,
         out_of_budget: bool,
+        /// Whoever follows the work wants it to end.
+        #[serde(default)]
+        called_off: bool,
     },
 }
 
@@ -121,8 +124,9 @@ pub async fn converse_with(
             }
             Next::Ask(_) => match ask(ctx, means, &dialogue).await? {
                 Answer::WindowExceeded => dialogue.end_unfinished(OVERFLOW),
-                Answer::Ended { why, out_of_budget: true } => dialogue.end_out_of_budget(&why),
-                Answer::Ended { why, out_of_budget: false } => dialogue.end_unfinished(&why),
+                Answer::Ended { why, out_of_budget: true, .. } => dialogue.end_out_of_budget(&why),
+                Answer::Ended { why, called_off: true, .. } => dialogue.end_called_off(&why),
+                Answer::Ended { why, .. } => dialogue.end_unfinished(&why),
                 Answer::Response(answered) => {
                     dialogue.begin(&answered.before);
                     add(&mut usage, &answered.response.usage);
@@ -157,7 +161,7 @@ async fn ask(ctx: &NodeContext, means: &Means<'_>, dialogue: &Dialogue) -> Resul
                 }
                 answered_event(turn, answered)
             }
-            Answer::Ended { why, out_of_budget: true } => {
+            Answer::Ended { why, out_of_budget: true, .. } => {
                 EventDraft::business("budget.exhausted", json!({"limit": why, "turn": turn}))
             }
             Answer::Ended { .. } | Answer::WindowExceeded => return Ok(()),
@@ -180,7 +184,7 @@ struct Request<'r, 'm> {
 impl Request<'_, '_> {
     async fn made(mut self, ctx: &NodeContext) -> Result<Answer, StepError> {
         if let Some(why) = self.means.host.must_end().await? {
-            return Ok(ended(why));
+            return Ok(Answer::Ended { why, out_of_budget: false, called_off: true });
         }
         for text in self.means.host.news().await? {
             self.tell(Told::News { text });
@@ -208,7 +212,7 @@ impl Request<'_, '_> {
             }
             let reservation = match self.means.purse.reserve(self.wanted()).await? {
                 Reserved::Granted(reservation) => reservation,
-                Reserved::Refused { why } => return Ok(Answer::Ended { why, out_of_budget: true }),
+                Reserved::Refused { why } => return Ok(Answer::Ended { why, out_of_budget: true, called_off: false }),
             };
             let Next::Ask(request) = self.draft.next() else { return Ok(ended(OVERFLOW.to_owned())) };
             let started = Instant::now();
@@ -287,7 +291,7 @@ impl Request<'_, '_> {
 }
 
 fn ended(why: String) -> Answer {
-    Answer::Ended { why, out_of_budget: false }
+    Answer::Ended { why, out_of_budget: false, called_off: false }
 }
 
 /// What a request cost that came to nothing. Whoever cannot know assumes the worst.

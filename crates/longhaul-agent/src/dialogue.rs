@@ -67,6 +67,13 @@ pub enum Ending {
         /// Which limit.
         why: String,
     },
+    /// Whoever follows the work wanted it to end: nothing is said by that about the work.
+    CalledOff {
+        /// What the next session should know.
+        note: String,
+        /// Who wanted it, and what for.
+        why: String,
+    },
 }
 
 /// What has to happen next.
@@ -401,6 +408,12 @@ impl Dialogue {
     pub fn end_out_of_budget(&mut self, why: &str) {
         self.pending.clear();
         self.ending = Some(Ending::OutOfBudget { note: self.account(), why: why.to_owned() });
+    }
+
+    /// The conversation ends here because a person wants it to.
+    pub fn end_called_off(&mut self, why: &str) {
+        self.pending.clear();
+        self.ending = Some(Ending::CalledOff { note: self.account(), why: why.to_owned() });
     }
 
     /// What the next session should know, where the model said nothing of it: its last words and its last calls.

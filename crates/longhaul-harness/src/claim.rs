@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use futures::future::try_join_all;
 use longhaul_agent::{After, ToolTurn};
 use longhaul_core::EventDraft;
 use longhaul_durable::{NodeError, StepError};
@@ -328,4 +329,26 @@ pub(crate) async fn verify_now(
     s.left(tree);
     s.look_again().await?;
     Ok(verdict)
+}
+
+/// Verifies several features of the folder at a time, in one browser, each with an application and data of its own.
+pub(crate) async fn verify_side_by_side(
+    s: &Sitting<'_>,
+    features: &[Feature],
+    occasion: Occasion,
+) -> Result<Vec<RecordedVerdict>, StepError> {
+    s.trial.stop().await;
+    s.work_tree.forget().await;
+    s.settle().await?;
+    let tree = s.snapshot().await?;
+    let project = s.project();
+    let flows = features.iter().map(|feature| {
+        let wishes = Wishes::default();
+        let subject = Subject { project: &project, feature, tree: tree.as_str(), occasion, wishes };
+        verification::verify(s.harness, &s.launch, subject)
+    });
+    let verdicts = try_join_all(flows).await?;
+    s.left(tree);
+    s.look_again().await?;
+    Ok(verdicts)
 }

@@ -145,8 +145,9 @@ async fn own_loop(s: &Sitting<'_>, feature: Feature, prompt: String) -> Result<W
         (None, Ending::HandOver { note, why }) => {
             SessionResult::HandedOver { note: format!("{why}: {note}"), feature: Some(Box::new(feature)) }
         }
-        // A limit of the budget says nothing about the feature: the session is no failed attempt at it.
-        (None, Ending::OutOfBudget { note, why }) => {
+        // Neither a limit of the budget nor a person who wants the folder says anything about the feature: the session is
+        // no failed attempt at it.
+        (None, Ending::OutOfBudget { note, why } | Ending::CalledOff { note, why }) => {
             SessionResult::HandedOver { note: format!("{why}: {note}"), feature: None }
         }
         (None, Ending::Done) => {

@@ -37,6 +37,8 @@ pub struct HarnessSettings {
     pub claims_max: u32,
     /// Passing features verified again at the start of a session.
     pub regression_sample: usize,
+    /// Flows at a time when all features are verified before the project counts as done; 1 to [`crate::JOBS_MAX`].
+    pub final_check_flows: usize,
     /// How far a session looks for the commit that broke a feature.
     pub bisect: crate::bisect::BisectSettings,
     /// Memories a session starts with.
@@ -76,6 +78,7 @@ impl Default for HarnessSettings {
             feature_attempts_max: 3,
             claims_max: 5,
             regression_sample: 2,
+            final_check_flows: 2,
             bisect: crate::bisect::BisectSettings::default(),
             recall_count: 5,
             boot_timeout: Duration::from_secs(60),

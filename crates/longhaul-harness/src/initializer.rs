@@ -110,15 +110,17 @@ async fn unplanned(
 ) -> Result<HarnessUpdate, NodeError> {
     let why = match ending {
         Ending::Done => "it ended without a claim".to_owned(),
-        Ending::HandOver { note, why } | Ending::OutOfBudget { note, why } => format!("{why}; its last words: {note}"),
+        Ending::HandOver { note, why } | Ending::OutOfBudget { note, why } | Ending::CalledOff { note, why } => {
+            format!("{why}; its last words: {note}")
+        }
     };
-    let out_of_budget = matches!(ending, Ending::OutOfBudget { .. });
+    let is_cut_short = matches!(ending, Ending::OutOfBudget { .. } | Ending::CalledOff { .. });
     let why: String = why.chars().take(WHY_CHARS_MAX).collect();
     let planned = s.rows().await?.features.len();
     let data = json!({"session": 0, "outcome": "handed_over", "summary": why, "planned": planned});
     s.record("unplanned", async { Ok(()) }, move |()| vec![EventDraft::business("session.ended", data)]).await?;
     let grew = planned > planned_before;
-    let gives_up = sittings >= SITTINGS_MAX && !grew && !out_of_budget;
+    let gives_up = sittings >= SITTINGS_MAX && !grew && !is_cut_short;
     let phase = if gives_up { Phase::Stuck } else { Phase::Planning };
     Ok(HarnessUpdate { phase, session: false, grew })
 }

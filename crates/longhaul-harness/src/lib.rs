@@ -40,6 +40,7 @@ mod host;
 mod initializer;
 mod means;
 pub mod mirror;
+pub mod notices;
 mod on_demand;
 mod parking;
 pub mod people;

@@ -221,6 +221,7 @@ impl Longhaul {
             feature_attempts_max: given.feature_attempts_max,
             claims_max: given.claims_max,
             regression_sample: given.regression_sample,
+            final_check_flows: given.final_check_flows,
             bisect: BisectSettings {
                 verifications_max: given.bisect_verifications,
                 time_max: Duration::from_secs(given.bisect_seconds_max),

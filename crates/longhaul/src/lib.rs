@@ -24,6 +24,7 @@ mod home;
 mod machine;
 mod mcp;
 mod memories;
+mod notify;
 mod parked;
 mod people;
 mod planning;

@@ -186,8 +186,10 @@ impl Longhaul {
         let spending = harness.spending.clone();
         let stop: StopWhen<HarnessState> =
             Arc::new(move |state: &HarnessState| state.phase != Phase::Planning || spending.stops().is_some());
+        let teller = self.teller(&project).await;
         let ended = self.drive(&project, &harness, stop, cancel).await;
         stop_server(connected).await;
+        self.tell_end(&project, &ended, teller).await;
         ended
     }
 
@@ -270,6 +272,18 @@ impl Longhaul {
         cancel: CancellationToken,
     ) -> Result<RunReport, LonghaulError> {
         let project = self.project_to_work_on(dir).await?;
+        let teller = self.teller(&project).await;
+        let ended = self.run_project(project.clone(), limits, cancel).await;
+        self.tell_end(&project, &ended, teller).await;
+        ended
+    }
+
+    async fn run_project(
+        &self,
+        project: Project,
+        limits: RunLimits,
+        cancel: CancellationToken,
+    ) -> Result<RunReport, LonghaulError> {
         // Where nothing can be done, nothing is started: no application, no browser, no request.
         if let Some(report) = self.nothing_to_do(&project).await? {
             return Ok(report);

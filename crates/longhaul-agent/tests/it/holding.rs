@@ -150,6 +150,7 @@ impl Stage {
                         Ending::Done => "done".to_owned(),
                         Ending::HandOver { note, why } => format!("{why} | {note}"),
                         Ending::OutOfBudget { note, why } => format!("budget: {why} | {note}"),
+                        Ending::CalledOff { note, why } => format!("called off: {why} | {note}"),
                     };
                     Ok::<_, NodeError>(Held { ending, turns: conversed.turns })
                 }

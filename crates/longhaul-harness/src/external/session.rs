@@ -1,6 +1,6 @@
 //! One session of an external agent: prompt, turn, claim, verdict, until one ends it; recorded as one step.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use longhaul_agent::{
     Conversed, Ending, Purse, Reservation, Reserved, Wanted,
@@ -30,6 +30,7 @@ use crate::{
     deeds,
     features::Feature,
     host::tamper_event,
+    people::People,
     sitting::Sitting,
     stray::clear,
     verification::{Occasion, RecordedVerdict},
@@ -41,6 +42,8 @@ const STEP: &str = "agent";
 /// Questions of one session to a person.
 const QUESTIONS_MAX: usize = 20;
 const TITLE_SHOWN_CHARS: usize = 60;
+/// How often a turn under way looks whether somebody wants the folder.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// What a session's work came to.
 pub(crate) struct Worked {
@@ -81,6 +84,10 @@ enum End {
     Verified { summary: String },
     /// Nothing advances.
     HandedOver { note: String, why: String },
+    /// Nothing advances, and nothing is said by that about the feature: a limit of the budget ended it.
+    OutOfBudget { note: String, why: String },
+    /// The same, because a person wants the folder.
+    CalledOff { note: String, why: String },
     /// A person must decide first; the folder is at the last commit.
     Asked { kind: String, title: String, input: String },
 }
@@ -129,6 +136,14 @@ fn worked(sat: Sat, feature: &Feature) -> Result<Worked, NodeError> {
         (End::HandedOver { note, why }, _) => {
             let ending = Ending::HandOver { note: note.clone(), why: why.clone() };
             (ending, SessionResult::HandedOver { note: format!("{why}: {note}"), feature: Some(feature) })
+        }
+        (End::OutOfBudget { note, why }, _) => {
+            let ending = Ending::OutOfBudget { note: note.clone(), why: why.clone() };
+            (ending, SessionResult::HandedOver { note: format!("{why}: {note}"), feature: None })
+        }
+        (End::CalledOff { note, why }, _) => {
+            let ending = Ending::CalledOff { note: note.clone(), why: why.clone() };
+            (ending, SessionResult::HandedOver { note: format!("{why}: {note}"), feature: None })
         }
         (End::Verified { .. } | End::Asked { .. }, _) => {
             let why = "the agent's session has no passing verdict".to_owned();
@@ -196,7 +211,7 @@ async fn attempt(
         sitting: s,
         decisions,
         files: ProjectFiles::open(&s.project().dir)?,
-        terminals: Terminals::new(sandbox, std::time::Duration::from_secs(shell.seconds_max), shell.output_bytes_max),
+        terminals: Terminals::new(sandbox, Duration::from_secs(shell.seconds_max), shell.output_bytes_max),
         step: step.to_owned(),
     };
     let data = json!({"session": s.session, "feature": feature.id(), "agent": name});
@@ -280,15 +295,20 @@ impl Talk<'_> {
     async fn hold(&mut self, prompt: &str) -> Result<Result<End, AcpError>, StepError> {
         let mut text = prompt.to_owned();
         for _ in 0..words::turns_max(&self.s.harness.settings) {
+            if let Some(why) = self.s.harness.people.wants_the_folder(&self.s.owner()).await? {
+                return Ok(Ok(End::CalledOff { note: "the agent was not asked again".to_owned(), why }));
+            }
             let reservation = match self.purse.reserve(self.wanted(&text)).await? {
                 Reserved::Granted(reservation) => reservation,
                 Reserved::Refused { why } => {
+                    let data = json!({"limit": why, "turn": self.sat.turns});
+                    self.sat.events.push(EventDraft::business("budget.exhausted", data));
                     let why = format!("the budget is spent: {why}");
-                    return Ok(Ok(End::HandedOver { note: "the agent was not asked again".to_owned(), why }));
+                    return Ok(Ok(End::OutOfBudget { note: "the agent was not asked again".to_owned(), why }));
                 }
             };
-            let started = Instant::now();
-            let turn = self.connected.client.prompt(&text, &self.desk, self.limits, std::future::pending()).await;
+            let (started, people) = (Instant::now(), self.s.harness.people.clone());
+            let turn = self.connected.client.prompt(&text, &self.desk, self.limits, taken_over(&people)).await;
             let turn = match turn {
                 Ok(turn) => turn,
                 Err(error) => return Ok(Err(error)),
@@ -396,6 +416,14 @@ impl Talk<'_> {
     }
 }
 
+/// Ends when somebody wants the folder, which whoever listens to people for this run notes.
+async fn taken_over(people: &People) {
+    let mut looks = tokio::time::interval(LOOK);
+    while !people.has_taken_over() {
+        looks.tick().await;
+    }
+}
+
 /// A turn as an answer that is paid for.
 fn answer_of(turn: &TurnEnd, name: &str) -> ChatResponse {
     ChatResponse {
@@ -427,7 +455,10 @@ fn ended_by(turn: &TurnEnd) -> Option<End> {
         }
         Some(Cancelled::OutOfTime) => return handed("the time of one session was over"),
         Some(Cancelled::Silent) => return handed("the agent did nothing for too long"),
-        Some(Cancelled::Wanted) => return handed("the session was stopped"),
+        Some(Cancelled::Wanted) => {
+            let why = "a person has taken the folder over".to_owned();
+            return Some(End::CalledOff { note: words::summary(&turn.text), why });
+        }
         None => {}
     }
     match turn.reason {

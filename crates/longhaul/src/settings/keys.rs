@@ -53,6 +53,8 @@ pub(crate) enum Kind {
     Money,
     /// What models cost, by name, each a table.
     Prices,
+    /// A program with its arguments, or a line for `sh`.
+    Command,
 }
 
 /// Who may set a key.
@@ -608,6 +610,14 @@ pub(crate) const KEYS: &[Key] = &[
         "How long that search may go on before it begins another verification.",
     ),
     key(
+        "harness.final_check_flows",
+        int(1, 16),
+        Anyone,
+        None,
+        Some("2"),
+        "How many features are verified at a time when all are, before the project counts as done; one that fails is verified once more alone before that counts.",
+    ),
+    key(
         "harness.stuck_repeats_max",
         int(2, 50),
         Anyone,
@@ -713,6 +723,14 @@ pub(crate) const KEYS: &[Key] = &[
         "How many sessions may fail at one feature before it is parked, where the project's `harness.feature_attempts_max` is not stricter.",
     ),
     key(
+        "notify.command",
+        Kind::Command,
+        UserOnly,
+        None,
+        None,
+        "A command of yours, a list of program and arguments or a line for `sh`, that is run outside the sandbox when something happens that you may want to know of, with JSON on its standard input: docs/people.md.",
+    ),
+    key(
         "network.host",
         Kind::Text,
         UserOnly,
@@ -744,6 +762,12 @@ pub(crate) const OTHER_VARIABLES: &[&str] =
 
 /// What tests tell the processes they start begins like this.
 pub(crate) const TEST_PREFIX: &str = "LONGHAUL_TEST_";
+
+/// Variables of the environment that hold keys.
+pub(crate) fn secret_variables() -> Vec<String> {
+    let secret = KEYS.iter().filter(|key| key.kind == Kind::Secret);
+    secret.flat_map(|key| [Some(key.variable()), key.alias.map(str::to_owned)]).flatten().collect()
+}
 
 /// The key of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Key> {

@@ -77,6 +77,8 @@ pub struct Settings {
     pub skills: Vec<PathBuf>,
     /// What a project may cost.
     pub budget: BudgetSettings,
+    /// The command that tells a person of events; none when empty.
+    pub notify: Vec<String>,
     /// The agent network (kept for a later release).
     pub network: NetworkSettings,
     /// The Studio (kept for a later release).
@@ -212,6 +214,8 @@ pub struct HarnessSettings {
     pub claims_max: u32,
     /// Passing features verified again by each session.
     pub regression_sample: usize,
+    /// Features verified at a time before the project counts as done.
+    pub final_check_flows: usize,
     /// The longest `init.sh` may take until the application answers, in seconds.
     pub boot_seconds_max: u64,
     /// Times the same failure may be seen before the agent is told that it gets nowhere.
@@ -303,6 +307,11 @@ impl Settings {
         Ok(place.transpose()?.map(Box::new))
     }
 
+    /// Variables of the environment that hold keys.
+    pub(crate) fn secret_variables() -> Vec<String> {
+        keys::secret_variables()
+    }
+
     fn from_values(values: &Values, sources: &Sources, notices: Vec<String>) -> Result<Self, SettingsError> {
         Ok(Self {
             home: values
@@ -377,6 +386,7 @@ impl Settings {
                 feature_attempts_max: values.number("harness.feature_attempts_max"),
                 claims_max: values.number("harness.claims_max"),
                 regression_sample: values.number("harness.regression_sample"),
+                final_check_flows: values.number("harness.final_check_flows"),
                 boot_seconds_max: values.number("harness.boot_seconds_max"),
                 agent: AgentSettings {
                     spec: values.text("harness.agent"),
@@ -406,6 +416,7 @@ impl Settings {
                 attempts: values.optional_number("budget.attempts"),
                 prices: values.prices("prices"),
             },
+            notify: values.texts("notify.command"),
             policy: policy::policy(&values),
             mcp: values.servers("mcp.servers"),
             skills: policy::skill_folders(sources),

@@ -198,6 +198,7 @@ fn the_project_may_tune_the_work_and_nothing_else() {
             Kind::ContextProfiles => "{ mine = { base = \"auto\" } }".to_owned(),
             Kind::Money => "0.5".to_owned(),
             Kind::Hosts | Kind::ToolPatterns => "[\"*\"]".to_owned(),
+            Kind::Command => "[\"tell-me\", \"--now\"]".to_owned(),
             Kind::Prices => "{ gpt = { input = 1.25, output = 10 } }".to_owned(),
         };
         let house = house().file("app/longhaul.toml", &format!("{} = {value}\n", key.name));

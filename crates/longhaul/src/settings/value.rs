@@ -116,6 +116,7 @@ pub(crate) fn check(
         Kind::ToolPatterns => list(written).filter(|texts| Policy::new(texts, &[], &[]).is_ok()).map(Value::Texts),
         Kind::Money => money(&written).map(Value::Money),
         Kind::Prices => prices(written).map(Value::Prices),
+        Kind::Command => command(written).map(Value::Texts),
         Kind::DaysByKind => text(written).filter(|text| days_by_kind(text).is_some()).map(Value::Text),
     };
     value.ok_or_else(|| SettingsError::Value {
@@ -151,6 +152,7 @@ pub(crate) fn expected(kind: Kind) -> String {
             "tables `[mcp.servers.NAME]` with `command`, `args` and `allow` in longhaul.toml: docs/skills.md".to_owned()
         }
         Kind::ToolPatterns => "a list of TOOL or TOOL(ARGUMENT=TEXT)".to_owned(),
+        Kind::Command => "a line for the shell, or a list of a program and its arguments".to_owned(),
         Kind::Money => "an amount such as 25 or 0.75".to_owned(),
         Kind::Prices => {
             "tables `[prices.\"MODEL\"]` in longhaul.toml, with `input` and `output`, and `cache_read`, `cache_write` at \
@@ -249,6 +251,16 @@ fn texts(written: Written) -> Option<Vec<String>> {
         | Written::Json(_)
         | Written::Other(_) => None,
     }
+}
+
+/// A program and its arguments; a text is a line for the shell.
+fn command(written: Written) -> Option<Vec<String>> {
+    let command = match written {
+        Written::Text(line) if line.trim().is_empty() => return None,
+        Written::Text(line) => vec!["sh".to_owned(), "-c".to_owned(), line],
+        other => texts(other)?,
+    };
+    command.first().is_some_and(|program| !program.trim().is_empty()).then_some(command)
 }
 
 /// A list, or in one text separated by commas.
