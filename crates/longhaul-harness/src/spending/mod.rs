@@ -41,6 +41,8 @@ struct Run {
     started: Instant,
     /// As of the newest request.
     spent: Spent,
+    /// Why a request of this run could not be paid for: no session after that one begins.
+    refused: Option<String>,
 }
 
 impl Run {
@@ -61,6 +63,7 @@ impl Spending {
             id: format!("run_{}", ambient.ids.body()),
             started: Instant::now(),
             spent: Spent::default(),
+            refused: None,
         };
         Self { store, ambient, run: Arc::new(Mutex::new(run)) }
     }
@@ -83,6 +86,7 @@ impl Spending {
         run.limits.run = budget;
         run.limits.before = before;
         run.spent = before;
+        run.refused = None;
         run.started = Instant::now();
         Ok(before)
     }
@@ -97,11 +101,14 @@ impl Spending {
         models.find(|model| run.limits.money() && prices.find(model).is_none()).map(str::to_owned)
     }
 
-    /// The limit because of which no further session should begin, as far as is known without a look at the store: the
-    /// next request, as large as the newest, would be refused.
+    /// The limit because of which no further session should begin, as far as is known without a look at the store: a
+    /// request was refused, or the next one, as large as the newest, would be.
     #[must_use]
     pub fn stops(&self) -> Option<String> {
         let run = lock(&self.run);
+        if run.refused.is_some() {
+            return run.refused.clone();
+        }
         let spent = run.now(run.spent);
         let newest = spent.newest_request.max(1);
         // The money of a request is known when it is made.
@@ -170,7 +177,11 @@ impl Purse for SessionPurse {
             Ok((Spent { tokens, newest_request: claim.tokens, ..known }, Reserved::Granted(reservation)))
         });
         let (known, reserved) = write.await?;
-        lock(&self.spending.run).spent = known;
+        let mut run = lock(&self.spending.run);
+        run.spent = known;
+        if let Reserved::Refused { why } = &reserved {
+            run.refused = Some(why.clone());
+        }
         Ok(reserved)
     }
 

@@ -114,6 +114,7 @@ async fn what_is_reserved_counts_until_it_is_settled_and_for_ever_when_it_never_
     let dear = Wanted { model: "m".into(), prompt_tokens: 100, answer_tokens: 301 };
     let Reserved::Refused { why } = g.purse().reserve(dear).await.unwrap() else { panic!("it is too dear") };
     assert_eq!(why, "0.0003 of the project's 0.001 of money are used");
+    assert_eq!(g.spending.stops(), Some(why), "no session begins after a request that could not be paid for");
     assert_eq!(g.spending.lacks_price("another").as_deref(), Some("another"));
     assert_eq!(g.spending.lacks_price("m-mini"), None);
     let with_other = g.spending.clone().answered_also_by(vec!["dear".into()]);

@@ -61,7 +61,7 @@ async fn each_session_verifies_one_question_and_the_memo_cites_what_holds() {
     }
     // The verifier believes no words: another number, no citation, a record that is none.
     for (wrong, why) in [
-        (sentences[0].replace("48", "52"), "does not say 48"),
+        (sentences[0].replacen("48", "52", 1), "does not say 48"),
         (sentences[0].split('[').next().unwrap().to_owned(), "cites nothing"),
         (sentences[0].replace("[rec_", "[rec_0"), "cannot be read"),
     ] {
