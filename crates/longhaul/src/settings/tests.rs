@@ -247,8 +247,16 @@ fn values_of_the_wrong_shape_say_what_would_do() {
     let check = |key: &str, value: &str, expected: &str| {
         assert_eq!(house().flag(key, value).refusal(), format!("--set: `{key}` must be {expected}"));
     };
-    check("model.spec", "gpt-4o", "openai:NAME, anthropic:NAME, openai-responses:NAME, cassette:FILE or cassette:demo, not `gpt-4o`");
-    check("model.spec", "openai:", "openai:NAME, anthropic:NAME, openai-responses:NAME, cassette:FILE or cassette:demo, not `openai:`");
+    check(
+        "model.spec",
+        "gpt-4o",
+        "openai:NAME, anthropic:NAME, openai-responses:NAME, cassette:FILE or cassette:demo, not `gpt-4o`",
+    );
+    check(
+        "model.spec",
+        "openai:",
+        "openai:NAME, anthropic:NAME, openai-responses:NAME, cassette:FILE or cassette:demo, not `openai:`",
+    );
     check("harness.turns_max", "4", "a whole number from 5 to 1000, not `4`");
     check("harness.turns_max", "many", "a whole number from 5 to 1000, not `many`");
     check("browser.headed", "maybe", "true or false, not `maybe`");
