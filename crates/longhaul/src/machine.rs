@@ -16,7 +16,7 @@ impl Longhaul {
         git.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         git.status().await.map_err(GitError::Missing)?;
         self.browser_settings().locate()?;
-        Sandbox::probe()?;
+        Sandbox::probe(self.settings.sandbox.builder)?;
         Ok(())
     }
 

@@ -76,6 +76,8 @@ async fn schemathesis_finds_nothing() {
         "--seed",
         "20261121",
     ]);
+    // A zero character deep in a value is refused in a sentence; JSON Schema has no words for that.
+    command.args(["--generation-allow-x00", "false"]);
     // Streams have no end that it could wait for; `streams` tries those.
     command.args(["--exclude-path-regex", "/events$"]);
     command.args(["--no-shrink", "--request-timeout", "20", "--suppress-health-check", "all", "--warnings", "off"]);

@@ -117,8 +117,8 @@ impl Sandbox {
     ///
     /// # Errors
     /// What is missing and how to get it.
-    pub fn probe() -> Result<SandboxKind, SandboxError> {
-        Ok(probe::builder(SandboxBuilder::Any, None)?.kind)
+    pub fn probe(how: SandboxBuilder) -> Result<SandboxKind, SandboxError> {
+        Ok(probe::builder(how, None)?.kind)
     }
 
     /// Hands the project's files to the user whom commands run as, except what is read-only in the sandbox. To be

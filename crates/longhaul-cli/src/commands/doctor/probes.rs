@@ -7,7 +7,7 @@ use longhaul::{
     settings::{ModelSpec, Settings},
     tools::{
         browser::{Browser, BrowserSettings},
-        sandbox::{Sandbox, SandboxKind},
+        sandbox::{Sandbox, SandboxBuilder, SandboxKind},
     },
 };
 use tokio::process::Command;
@@ -142,7 +142,7 @@ const INSIDE: &[&str] = &[
 
 /// The sandbox's own probe: it really builds one.
 fn sandbox() -> Check {
-    match Sandbox::probe() {
+    match Sandbox::probe(SandboxBuilder::Any) {
         Ok(kind) => {
             let how = match kind {
                 SandboxKind::User => "bubblewrap, as this user",
