@@ -52,7 +52,7 @@ pub(crate) struct NewProposalBody {
 /// What an entry says: a value of a schema.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = Said)]
+#[schema(as = SaidOfEntry)]
 pub(crate) struct SaidBody {
     /// The schema that the value fits.
     schema: SchemaName,
