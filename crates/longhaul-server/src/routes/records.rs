@@ -350,7 +350,7 @@ async fn content(
     let digest = format!("sha-256=:{}:", BASE64.encode(found.reference.digest.as_bytes()));
     let headers = response.headers_mut();
     for (name, value) in [
-        (header::CONTENT_TYPE.as_str(), found.media_type.as_str()),
+        (header::CONTENT_TYPE.as_str(), served_as(&found.media_type)),
         (header::ETAG.as_str(), tag.as_str()),
         (REPR_DIGEST, digest.as_str()),
         // What somebody else wrote is no page of ours, whatever its media type says.
@@ -440,4 +440,15 @@ fn kind_of(error: &(dyn std::error::Error + 'static)) -> Option<io::ErrorKind> {
 fn too_large(bytes_max: u64) -> Problem {
     let detail = format!("a record takes at most {bytes_max} bytes here: split it; nothing was kept");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+}
+
+/// The media type of an answer: what was stated of the record, where that is one.
+fn served_as(stated: &str) -> &str {
+    let is_token = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
+    };
+    let essence = stated.split(';').next().unwrap_or_default().trim();
+    let is_type =
+        stated.is_ascii() && essence.split_once('/').is_some_and(|(kind, sub)| is_token(kind) && is_token(sub));
+    if is_type { stated } else { "application/octet-stream" }
 }
