@@ -23,6 +23,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("longhaul-agent", &["core", "store", "durable", "workspace", "memory", "model", "tools"]),
     ("longhaul-harness", &["core", "store", "durable", "workspace", "memory", "model", "tools", "agent"]),
     ("longhaul-server", &["core", "store", "durable", "memory", "workspace", "operate"]),
+    ("longhaul-network", &["core", "store"]),
+    ("longhaul-mods", &["core", "store", "network", "durable", "workspace", "memory", "model", "tools", "agent"]),
+    ("longhaul-transports", &["core", "store", "network", "tools"]),
+    ("longhaul-a2a", &["core", "store", "network"]),
+    ("longhaul-libp2p", &["core", "store", "network"]),
     (
         "longhaul",
         &[
@@ -39,6 +44,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "agent",
             "harness",
             "server",
+            "network",
+            "mods",
+            "transports",
+            "a2a",
+            "libp2p",
         ],
     ),
     ("longhaul-cli", &["longhaul"]),

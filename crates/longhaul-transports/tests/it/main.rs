@@ -1,0 +1,1 @@
+//! The tests at this crate's boundaries.
