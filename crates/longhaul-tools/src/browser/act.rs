@@ -289,15 +289,23 @@ impl Page {
         });
         let tab = self.tab()?;
         tokio::select! {
-            answer = self.call_on(&tab.session, "Input.dispatchMouseEvent", event) => answer.map(|_| ()),
-            // A tab that closes itself, or has opened another in front of it, may never say that it was clicked.
+            answer = self.call_on(&tab.session, "Input.dispatchMouseEvent", event) => match answer {
+                // A tab that closes itself may say that it has gone, and not that it was clicked.
+                Err(BrowserError::Refused { .. }) if !self.in_front(&tab.target) => Ok(()),
+                answer => answer.map(|_| ()),
+            },
+            // One that has opened another in front of it may say nothing.
             () = self.left(&tab.target) => Ok(()),
         }
     }
 
+    fn in_front(&self, target: &str) -> bool {
+        self.tab().is_ok_and(|tab| tab.target == *target)
+    }
+
     /// Resolves a moment after this tab is no longer the one in front.
     async fn left(&self, target: &str) {
-        while self.tab().is_ok_and(|tab| tab.target == *target) {
+        while self.in_front(target) {
             tokio::time::sleep(super::look::POLL).await;
         }
         tokio::time::sleep(AFTERWARDS).await;
