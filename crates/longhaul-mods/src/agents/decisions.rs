@@ -19,6 +19,11 @@ const VALUE_BYTES_MAX: usize = 64 * 1024;
 /// Versions that are listed at once.
 const HISTORY_MAX: i64 = 100;
 
+/// Makes it; it has no `config`.
+pub(crate) fn make(_: &serde_json::Map<String, Value>, _: &crate::Parts) -> Result<std::sync::Arc<dyn Mod>, Refusal> {
+    Ok(std::sync::Arc::new(Decisions))
+}
+
 /// The mod.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Decisions;
@@ -78,7 +83,7 @@ impl Mod for Decisions {
 
     fn apply(&self, stage: &mut Stage<'_, '_>, event: &Event, _: Prepared) -> Result<Outcome, Refusal> {
         match event.name.as_str() {
-            "decision.make" => make(stage, event).map(Outcome::Answer),
+            "decision.make" => decide(stage, event).map(Outcome::Answer),
             "decision.get" => {
                 let object = object(event)?;
                 let found = newest(stage, object)?;
@@ -138,7 +143,7 @@ fn object(event: &Event) -> Result<&str, Refusal> {
     Ok(object)
 }
 
-fn make(stage: &mut Stage<'_, '_>, event: &Event) -> Result<Reply, Refusal> {
+fn decide(stage: &mut Stage<'_, '_>, event: &Event) -> Result<Reply, Refusal> {
     let Sender::Agent(agent) = &event.from else {
         return Err(Refusal::forbidden("decisions are made by agents"));
     };

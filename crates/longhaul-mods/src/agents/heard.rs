@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Longest text of a message that an agent reads, bytes; the rest is left out, and said so.
-pub const TEXT_BYTES_MAX: usize = 32 * 1024;
+pub const TEXT_BYTES_MAX: usize = 20 * 1024;
 /// Largest payload that is kept beside the text, bytes when printed.
-const PAYLOAD_BYTES_MAX: usize = 24 * 1024;
+const PAYLOAD_BYTES_MAX: usize = 6 * 1024;
 
 /// The way a message came.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -149,9 +149,11 @@ fn mentions(text: &str, agent: &str) -> bool {
     })
 }
 
-/// A text as long as one may be.
+/// A text as long as one may be, without characters that only terminals know.
 #[must_use]
 pub fn cut(text: String) -> String {
+    let control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    let text = if text.contains(control) { text.replace(control, " ") } else { text };
     if text.len() <= TEXT_BYTES_MAX {
         return text;
     }
