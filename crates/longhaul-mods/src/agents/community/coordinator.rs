@@ -12,9 +12,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use longhaul_agent::{
-    After, Conversed, Ending, Limits, Means, Opening, Patience, ToolHost, ToolTurn, converse_with,
-};
+use longhaul_agent::{After, Conversed, Ending, Limits, Means, Opening, Patience, ToolHost, ToolTurn, converse_with};
 use longhaul_core::{Digest, TaskScope, ThreadId, TimeMs, ToolCall};
 use longhaul_durable::{
     Answer, END, Effect, Enqueue, Flow, Graph, GraphBuilder, GraphError, GraphState, Key, NodeContext, NodeError,
@@ -315,17 +313,18 @@ async fn choose(ctx: NodeContext, inquiry: Arc<Inquiry>) -> Result<Flow<InquiryU
         return Ok(Flow::update(InquiryUpdate::new().recalled(recalled)).goto("answer"));
     }
     let (plan, others) = route(&question.text, &coordinator.settings.experts, &past);
-    let named: Vec<String> = plan
-        .iter()
-        .map(|choice| if choice.why.is_empty() { choice.agent.clone() } else { format!("{} ({})", choice.agent, choice.why) })
-        .collect();
+    let named: Vec<String> =
+        plan.iter()
+            .map(|choice| {
+                if choice.why.is_empty() { choice.agent.clone() } else { format!("{} ({})", choice.agent, choice.why) }
+            })
+            .collect();
     if plan.is_empty() {
         return Ok(Flow::nothing().goto("answer"));
     }
     let id = desk.id_for("whom");
     let draft = desk.answer(id.clone(), &question, &format!("I ask {}.", named.join(", ")));
-    let _: Option<String> =
-        ctx.step("say whom", Effect::Idempotent { key: id }, coordinator.say(&desk, draft)).await?;
+    let _: Option<String> = ctx.step("say whom", Effect::Idempotent { key: id }, coordinator.say(&desk, draft)).await?;
     let flow = Flow::update(InquiryUpdate::new().plan(plan.clone()).others(others));
     Ok(plan.iter().fold(flow, |flow, choice| flow.send("consult", choice)))
 }
@@ -340,7 +339,8 @@ async fn consult(ctx: NodeContext, inquiry: Arc<Inquiry>, choice: Choice) -> Res
     for candidate in candidates {
         let Some(expert) = coordinator.expert(&candidate.agent).cloned() else { continue };
         let instead_of = (candidate.agent != choice.agent).then(|| choice.agent.clone());
-        let (text, failed) = match ask_one(&ctx, &coordinator, &desk, &inquiry.question, &expert, &choice.agent).await? {
+        let (text, failed) = match ask_one(&ctx, &coordinator, &desk, &inquiry.question, &expert, &choice.agent).await?
+        {
             Ok(text) => (text, None),
             Err(why) => (String::new(), Some(why)),
         };
@@ -451,7 +451,8 @@ async fn merge(ctx: NodeContext, inquiry: Arc<Inquiry>) -> Result<InquiryUpdate,
     let limit = file.time_limit;
     let until = TimeMs(began.0.saturating_add(i64::try_from(limit.as_millis()).unwrap_or(i64::MAX)));
     let clock = coordinator.parts.store.ambient().clock.clone();
-    let host = Merging { until, clock: clock.clone(), gives_up: ctx.attempt() > ATTEMPTS_MAX, trouble: trouble.clone() };
+    let host =
+        Merging { until, clock: clock.clone(), gives_up: ctx.attempt() > ATTEMPTS_MAX, trouble: trouble.clone() };
     let model = Contained { model: coordinator.parts.model.as_ref(), clock: clock.as_ref(), until, limit, trouble };
     let purse = TaskPurse {
         store: coordinator.parts.store.clone(),
@@ -461,7 +462,8 @@ async fn merge(ctx: NodeContext, inquiry: Arc<Inquiry>) -> Result<InquiryUpdate,
         task: inquiry.question.root.clone(),
         budget: file.budget,
     };
-    let means = Means { model: &model, host: &host, purse: Arc::new(purse), shelf: None, patience: Patience::default() };
+    let means =
+        Means { model: &model, host: &host, purse: Arc::new(purse), shelf: None, patience: Patience::default() };
     let opening = Opening { system: file.instruction.clone(), prompt, tools: Vec::new() };
     let window_tokens = coordinator.parts.model.info().window_tokens;
     let limits = Limits { turns_max: 3, window_tokens, answer_tokens_max: file.answer_tokens_max };

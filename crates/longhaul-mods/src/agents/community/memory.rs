@@ -102,8 +102,8 @@ fn same(question: &str, hit: &Hit, meaning: f64, words: f64) -> Option<f64> {
 /// Part of the words that two questions share, of the shorter one's; 0 for questions too short to tell.
 fn shared_words(a: &str, b: &str) -> f64 {
     const EMPTY: &[&str] = &[
-        "a", "an", "and", "are", "can", "do", "does", "for", "from", "how", "i", "in", "is", "it", "me", "my", "of", "on",
-        "or", "should", "the", "to", "we", "what", "when", "which", "why", "with", "you",
+        "a", "an", "and", "are", "can", "do", "does", "for", "from", "how", "i", "in", "is", "it", "me", "my", "of",
+        "on", "or", "should", "the", "to", "we", "what", "when", "which", "why", "with", "you",
     ];
     let words = |text: &str| -> BTreeSet<String> {
         let text = text.to_lowercase();
