@@ -21,6 +21,7 @@ mod member;
 mod mods;
 mod network;
 mod opening;
+mod overhear;
 mod pump;
 mod rate;
 mod refusal;
@@ -37,5 +38,6 @@ pub use event::{Address, Draft, Event, EventName, ID_BYTES_MAX, NAME_BYTES_MAX, 
 pub use member::{AgentId, AgentView, Inbox, Member, Received, Registered, Registration, Via};
 pub use mods::{Backstage, Manifest, Mod, ModEvent, ModTool, Outcome, Prepared, Stage};
 pub use network::{ChannelView, Network, NetworkView};
+pub use overhear::Ear;
 pub use refusal::{Refusal, RefusalKind};
 pub use schema::MIGRATIONS;
