@@ -4,7 +4,7 @@
     scripts/peers.sh openagents                          installs both versions of the SDK, once
     PYTHON scripts/openagents-agents.py LONGHAUL         both ways: HTTP, then gRPC
     PYTHON scripts/openagents-agents.py LONGHAUL --transport grpc --short
-    PYTHON scripts/openagents-agents.py --url http://127.0.0.1:8700 --latency 200
+    PYTHON scripts/openagents-agents.py --url http://127.0.0.1:8700 --transport http
 
 PYTHON is ~/.cache/longhaul/peers/openagents-0.9.3.post20/bin/python or the one of 0.6.16, LONGHAUL the program. The
 network is made in a folder of its own and ends with this program; with `--url` one that runs already is used. Where the
@@ -20,7 +20,6 @@ import hashlib
 import json
 import logging
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -170,7 +169,7 @@ def sdk():
     return AgentClient, WorkerAgent, on_event, Event
 
 
-def worker(agent_id, clock=time.time):
+def worker(agent_id):
     """A worker as people write them: it hears, answers, and keeps what it heard."""
     _, WorkerAgent, on_event, _ = sdk()
 
@@ -182,7 +181,7 @@ def worker(agent_id, clock=time.time):
             self.heard = []
 
         def note(self, kind, context):
-            self.heard.append((kind, context.source_id, context.text, context.incoming_event, clock()))
+            self.heard.append((kind, context.source_id, context.text, context.incoming_event))
 
         def of(self, kind, text=None):
             return [one for one in self.heard if one[0] == kind and (text is None or one[2] == text)]
@@ -203,7 +202,7 @@ def worker(agent_id, clock=time.time):
             self.note("reply", context)
 
         async def on_reaction(self, context):
-            self.heard.append(("reaction", context.reactor_id, context.reaction_type, context, clock()))
+            self.heard.append(("reaction", context.reactor_id, context.reaction_type, context))
 
         @on_event("task.notification.*")
         async def on_task(self, context):
@@ -643,45 +642,12 @@ async def leaving(checks, alice, carol, host, port):
     await again.client.disconnect()
 
 
-async def latency(host, port, count):
-    """How long a message takes from one agent's `send` to another's handler, at moments that follow no rhythm."""
-    pairs = 8
-    heard = [worker(f"hearer{number}") for number in range(pairs)]
-    speakers = [Person(f"speaker{number}") for number in range(pairs)]
-    for one in heard:
-        await start(one, host, port)
-        await asyncio.sleep(random.random() / 4)
-    for one in speakers:
-        await one.join(host, port)
-    sent = {}
-
-    async def speak(number):
-        await asyncio.sleep(random.random() * 2)
-        for turn in range(-(-count // pairs)):
-            text = f"{number}/{turn}"
-            sent[text] = time.time()
-            await speakers[number].send("agent.message", f"hearer{number}", {"content": {"text": text}})
-            await asyncio.sleep(1.2 + random.random() * 1.3)
-
-    await asyncio.gather(*(speak(number) for number in range(pairs)))
-    await asyncio.sleep(3)
-    took = sorted((one[4] - sent[one[2]]) * 1000 for worker_ in heard for one in worker_.of("direct") if one[2] in sent)
-    for one in heard:
-        with contextlib.suppress(Exception):
-            await one.async_stop()
-    for one in speakers:
-        await one.client.disconnect()
-    at = lambda share: round(took[min(len(took) - 1, int(len(took) * share))], 1)  # noqa: E731
-    return {"sent": len(sent), "heard": len(took), "p50_ms": at(0.5), "p99_ms": at(0.99), "max_ms": round(took[-1], 1)}
-
-
 def main():
     wanted = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     wanted.add_argument("longhaul", nargs="?", help="the program; without it --url")
     wanted.add_argument("--url", help="a network that runs: http://127.0.0.1:8700")
     wanted.add_argument("--transport", choices=["http", "grpc"], help="one only")
     wanted.add_argument("--short", action="store_true", help="without bursts, groups and kills")
-    wanted.add_argument("--latency", type=int, metavar="MESSAGES", help="measures instead of checking; JSON")
     wanted = wanted.parse_args()
     if not wanted.longhaul and not wanted.url:
         raise SystemExit("give the program, or --url of a network that runs")
@@ -695,10 +661,6 @@ def main():
                     server.start()
                 url = (server.url if server else wanted.url).removeprefix("http://").rstrip("/")
                 host, port = url.rsplit(":", 1)
-                if wanted.latency:
-                    figures = asyncio.run(latency(host, int(port), wanted.latency))
-                    say(json.dumps({"sdk": version("openagents"), "transport": transport, **figures}))
-                    continue
                 checks = Checks(f"openagents {version('openagents')} over {transport}")
                 asyncio.run(all_of_it(checks, server, host, int(port), transport, wanted.short))
                 fine = checks.ended() and fine
