@@ -21,6 +21,7 @@ use longhaul_network::{Event, Refusal, Reply};
 use longhaul_store::{Store, StoreError, tasks};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -173,16 +174,18 @@ impl Mind {
             .concurrency(self.file.concurrency)
             .grace(Duration::from_secs(10));
         let ended = CancellationToken::new();
-        let answering = tokio::spawn(queue.run(ended.clone()));
+        // Ends with this future, however that ends.
+        let mut answering = JoinSet::new();
+        answering.spawn(queue.run(ended.clone()));
         let settings = WorkSettings { caution: self.file.caution, ..WorkSettings::default() };
         let ambient: Ambient = self.parts.store.ambient().clone();
         let listener: Arc<dyn Worker> = Arc::new(Listener(self.clone()));
         let heard = work(self.parts.link.clone(), listener, settings, ambient, shutdown).await;
         ended.cancel();
-        match answering.await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::error!(%error, "an agent's queue ended"),
-            Err(error) => tracing::error!(%error, "an agent's queue broke off"),
+        match answering.join_next().await {
+            None | Some(Ok(Ok(_))) => {}
+            Some(Ok(Err(error))) => tracing::error!(%error, "an agent's queue ended"),
+            Some(Err(error)) => tracing::error!(%error, "an agent's queue broke off"),
         }
         heard
     }

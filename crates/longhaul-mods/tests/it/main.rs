@@ -1,3 +1,4 @@
 //! The tests at this crate's boundaries.
 
+mod agents;
 mod catalogue;
