@@ -11,6 +11,7 @@
 //! A post in a channel is one row; what a member has had is one cursor.
 
 mod event;
+mod history;
 mod member;
 mod mods;
 mod network;
@@ -18,6 +19,7 @@ mod refusal;
 pub mod settings;
 
 pub use event::{Address, Draft, Event, EventName, Pattern, Reply, Sender, Visibility};
+pub use history::{ChannelLine, History, Said};
 pub use member::{AgentId, AgentView, Inbox, Member, Received, Registered, Registration, Via};
 pub use mods::{Backstage, Manifest, Mod, ModEvent, ModTool, Outcome, Prepared, Stage};
 pub use network::{Network, NetworkView};
