@@ -23,6 +23,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+mod acting;
 pub mod agents;
 mod artifacts;
 mod cache;
@@ -31,9 +32,11 @@ mod delegation;
 mod describe;
 mod feed;
 mod files;
+mod finding;
 mod forum;
 mod memory;
 mod messaging;
+mod offered;
 mod place;
 mod schema;
 pub mod shape;

@@ -15,6 +15,7 @@ mod history;
 mod member;
 mod mods;
 mod network;
+mod overhear;
 mod refusal;
 pub mod settings;
 
@@ -23,4 +24,5 @@ pub use history::{ChannelLine, History, Said};
 pub use member::{AgentId, AgentView, Inbox, Member, Received, Registered, Registration, Via};
 pub use mods::{Backstage, Manifest, Mod, ModEvent, ModTool, Outcome, Prepared, Stage};
 pub use network::{Network, NetworkView};
+pub use overhear::Ear;
 pub use refusal::{Refusal, RefusalKind};
