@@ -26,6 +26,7 @@
 mod acting;
 pub mod agents;
 mod artifacts;
+mod audience;
 mod cache;
 mod catalogue;
 mod delegation;

@@ -129,7 +129,8 @@ pub(crate) async fn own_task(store: &Store, scope: &Scope, network: &str, agent:
 /// Never: what does not belong into a name is left out.
 #[must_use]
 pub fn partition(network: &str) -> Namespace {
-    let plain: String = network.to_lowercase().chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).collect();
+    let plain: String =
+        network.to_lowercase().chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).collect();
     let name = format!("network:{}", plain.chars().take(100).collect::<String>());
     name.parse().unwrap_or_default()
 }

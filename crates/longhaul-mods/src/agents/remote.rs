@@ -52,7 +52,10 @@ pub struct HttpLink {
 impl fmt::Debug for HttpLink {
     /// Without the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpLink").field("base", &self.base.as_str()).field("agent", &self.agent).finish_non_exhaustive()
+        f.debug_struct("HttpLink")
+            .field("base", &self.base.as_str())
+            .field("agent", &self.agent)
+            .finish_non_exhaustive()
     }
 }
 
@@ -230,9 +233,8 @@ fn tls(base: &Url) -> Result<rustls::ClientConfig, Refusal> {
     use rustls_platform_verifier::BuilderVerifierExt;
     let broken = |error: rustls::Error| Refusal::new(RefusalKind::Unavailable, format!("no trusted TLS: {error}"));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(broken)?;
+    let builder =
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(broken)?;
     if base.scheme() == "http" {
         return Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth());
     }
@@ -244,10 +246,7 @@ fn at(base: &Url, path: &str) -> Result<Url, Refusal> {
     text.parse().map_err(|_| Refusal::invalid(format!("{text} is no address")))
 }
 
-async fn read(
-    sent: Result<Response, reqwest::Error>,
-    base: &Url,
-) -> Result<(StatusCode, Map<String, Value>), Refusal> {
+async fn read(sent: Result<Response, reqwest::Error>, base: &Url) -> Result<(StatusCode, Map<String, Value>), Refusal> {
     let place = base.host_str().unwrap_or_default().to_owned();
     let port = base.port_or_known_default().unwrap_or_default();
     // The error itself may hold the address with the secret in it.
@@ -257,7 +256,10 @@ async fn read(
         } else {
             (RefusalKind::Unavailable, "does not answer")
         };
-        Refusal::new(kind, format!("the network at {place}:{port} {what}: is it running? `longhaul network start` starts it"))
+        Refusal::new(
+            kind,
+            format!("the network at {place}:{port} {what}: is it running? `longhaul network start` starts it"),
+        )
     };
     let response = sent.map_err(away)?;
     let status = response.status();

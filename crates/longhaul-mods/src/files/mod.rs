@@ -251,3 +251,13 @@ fn file(row: &Row<'_>) -> Result<File, StoreError> {
 pub(crate) fn encoded(content: &[u8]) -> String {
     STANDARD.encode(content)
 }
+
+/// Removes a file's row; its content goes with the last row that names it.
+pub(crate) fn remove(stage: &mut Stage<'_, '_>, id: &str) -> Result<(), Refusal> {
+    let Place { tenant, network } = Place::of(stage);
+    stage.tx().execute(
+        "DELETE FROM mod_files WHERE tenant_id = ?1 AND network_id = ?2 AND file_id = ?3",
+        &values![&tenant, &network, id],
+    )?;
+    Ok(())
+}
