@@ -38,9 +38,6 @@ pub struct History<'a> {
     network: &'a str,
 }
 
-/// A channel and its description.
-pub type ChannelLine = (String, String);
-
 impl Stage<'_, '_> {
     /// The log as it stands, what this transaction has not committed yet included.
     #[must_use]
@@ -52,24 +49,12 @@ impl Stage<'_, '_> {
     /// Whether the agent is a member of the channel; nothing when there is no such channel.
     #[must_use]
     pub fn is_member(&self, channel: &str, agent: &AgentId) -> Option<bool> {
-        self.members(channel).map(|members| members.contains(agent))
-    }
-
-    /// All agents that have not left.
-    #[must_use]
-    pub fn everybody(&self) -> Vec<AgentId> {
-        self.network.agents(&[]).into_iter().map(|view| view.agent).collect()
-    }
-
-    /// All channels, by name.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub fn channels(&self) -> Result<Vec<ChannelLine>, Refusal> {
-        let (scope, network) = self.place();
-        let sql = "SELECT channel, description FROM network_channels WHERE tenant_id = ?1 AND network_id = ?2
-                   ORDER BY channel";
-        Ok(self.rows().query(sql, &values![&scope.tenant, network], |row| Ok((row.get(0)?, row.get(1)?)))?)
+        let known = {
+            let known = self.network.0.registry.read();
+            known.channels.get(channel).map(|channel| channel.members.contains(agent))
+        };
+        // What this event has changed is seen by the slower way.
+        if self.made.changes.is_empty() { known } else { Some(self.members(channel)?.contains(agent)) }
     }
 
     /// Takes back what was said for the moment: events of this name that the sender has said there behind `after` and
@@ -110,9 +95,9 @@ impl History<'_> {
     /// # Errors
     /// Those of the store.
     pub fn by_id(&self, id: &str) -> Result<Option<Said>, Refusal> {
-        for column in ["event_id", "origin_id"] {
-            // The two are two indexes: one condition for both would use neither.
-            let sql = format!("{COLUMNS} AND {column} = ?3 AND route <> 's' ORDER BY seq LIMIT 1");
+        // Two indexes, each with its own condition: what is known by one id alone is in the second only.
+        for wanted in ["event_id = ?3 AND event_id <> origin_id", "origin_id = ?3 AND answered = 1"] {
+            let sql = format!("{COLUMNS} AND {wanted} AND route <> 's' ORDER BY seq LIMIT 1");
             let found = self.read.query_optional(&sql, &values![self.tenant, self.network, id], said)?;
             if found.is_some() {
                 return Ok(found);

@@ -25,6 +25,8 @@ pub struct Extra {
     pub http_routers: Vec<Router>,
     /// Services beside `openagents.AgentService` on the gRPC port.
     pub grpc_routes: Vec<Routes>,
+    /// The descriptions of those services for reflection: encoded `FileDescriptorSet`s.
+    pub grpc_descriptions: Vec<&'static [u8]>,
     /// Transports that are served elsewhere, as `/api/health` lists them: `{"type": "libp2p", "config": {…}}`.
     pub transports: Vec<Value>,
 }
@@ -52,6 +54,12 @@ pub enum ServeError {
     Tls {
         /// The file.
         path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A service's description is none. A bug of whoever gave it.
+    #[error("the description of a gRPC service cannot be read: {problem}")]
+    Description {
         /// What is wrong.
         problem: String,
     },
@@ -91,7 +99,7 @@ impl Serving {
     pub async fn start_with(network: Network, settings: ServingSettings, extra: Extra) -> Result<Self, ServeError> {
         raise_open_files(settings.limits.connections_max);
         let ServingSettings { http, grpc, websocket, limits, recommended } = settings;
-        let Extra { http_routers, grpc_routes, transports } = extra;
+        let Extra { http_routers, grpc_routes, grpc_descriptions, transports } = extra;
         let http_listener = match &http {
             Some(http) => Some(listener(http.address, http.tls.as_ref()).await?),
             None => None,
@@ -119,6 +127,7 @@ impl Serving {
             shutdown: shutdown.clone(),
             cut: cut.clone(),
             open: open.clone(),
+            http2: None,
         };
         let https = http.as_ref().is_some_and(|http| http.tls.is_some());
         if let (Some(http), Some((listener, at))) = (&http, http_listener) {
@@ -131,15 +140,12 @@ impl Serving {
             let guard = Guard::new(at, &[], false, &[]);
             open.spawn(listening(ws::alone(front.clone(), guard), None).run(listener));
         }
-        if let (Some(grpc), Some((listener, _))) = (grpc, grpc_listener) {
-            let work = grpc::serve(network, grpc, limits.clone(), listener, grpc_routes, shutdown.clone())?;
-            let cut = cut.clone();
-            open.spawn(async move {
-                tokio::select! {
-                    () = work => {}
-                    () = cut.cancelled() => {}
-                }
-            });
+        if let (Some(grpc), Some((listener, at))) = (grpc, grpc_listener) {
+            let tls = grpc.tls.as_ref().map(|files| acceptor(files, &["h2"])).transpose()?;
+            let (router, bounds) = grpc::service(front.clone(), &grpc, at, grpc_routes, &grpc_descriptions)
+                .map_err(|error| ServeError::Description { problem: error.to_string() })?;
+            let listening = Listening { http2: Some(bounds), ..listening(router, tls) };
+            open.spawn(listening.run(listener));
         }
         let shutdown_max = limits.shutdown_max;
         let notices = Vec::new();

@@ -1,10 +1,10 @@
 //! The list of channels, and new ones.
 
-use longhaul_network::{Address, AgentId, Event, Refusal, Reply, Sender, Stage};
+use longhaul_network::{Address, AgentId, ChannelView, Event, Refusal, Reply, Sender, Stage};
 use longhaul_store::values;
 use serde_json::{Map, Value, json};
 
-use super::{Messaging, counts, strands};
+use super::{Messaging, counts, post::everybody, strands};
 use crate::{
     place::{Place, asker},
     shape::{Fields, wrong},
@@ -41,11 +41,10 @@ impl Messaging {
 
     fn channels_for(&self, stage: &Stage<'_, '_>, asker: &AgentId, only: Option<&str>) -> Result<Vec<Value>, Refusal> {
         let mut listed = Vec::new();
-        for (name, description) in stage.channels()? {
+        for ChannelView { channel: name, description, members } in stage.channels() {
             if only.is_some_and(|only| only != name) || !self.may_read(stage, &name, asker)? {
                 continue;
             }
-            let members = stage.members(&name).unwrap_or_default();
             listed.push(json!({
                 "name": name,
                 "description": description,
@@ -75,7 +74,7 @@ impl Messaging {
         let mut members = match &named {
             Some(names) => names.iter().map(|name| name.parse()).collect::<Result<Vec<AgentId>, Refusal>>()?,
             None if private => Vec::new(),
-            None => stage.everybody(),
+            None => everybody(stage),
         };
         if let Some(stranger) = members.iter().find(|agent| stage.agent(agent).is_none()) {
             return Err(Refusal::missing("agent", stranger.as_str()));

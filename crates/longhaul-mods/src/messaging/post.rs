@@ -151,12 +151,17 @@ impl Messaging {
                 stage.open_channel(channel, "", std::slice::from_ref(sender))
             }
             None if self.settings.makes_channels && !self.settings.private.contains(channel) => {
-                let everybody = stage.everybody();
+                let everybody = everybody(stage);
                 stage.open_channel(channel, "", &everybody)
             }
             None => Err(Refusal::missing("channel", channel)),
         }
     }
+}
+
+/// All agents that have not left.
+pub(super) fn everybody(stage: &Stage<'_, '_>) -> Vec<AgentId> {
+    stage.agents().into_iter().map(|view| view.agent).collect()
 }
 
 /// The answer that clients of the reference know.
