@@ -283,5 +283,14 @@ impl<'tx> Stage<'_, 'tx> {
 /// Only so that the types above are used until they are.
 #[expect(dead_code, reason = "the skeleton")]
 fn skeleton(emitted: crate::mods::Emitted) -> impl std::fmt::Debug {
-    (emitted.name, emitted.from, emitted.to, emitted.payload, emitted.is_origin, emitted.allowed_agents, emitted.response_to, None::<EventName>)
+    (
+        emitted.name,
+        emitted.from,
+        emitted.to,
+        emitted.payload,
+        emitted.is_origin,
+        emitted.allowed_agents,
+        emitted.response_to,
+        None::<EventName>,
+    )
 }
