@@ -14,6 +14,7 @@ mod event;
 mod member;
 mod mods;
 mod network;
+mod overhear;
 mod refusal;
 pub mod settings;
 
@@ -21,4 +22,5 @@ pub use event::{Address, Draft, Event, EventName, Pattern, Reply, Sender, Visibi
 pub use member::{AgentId, AgentView, Inbox, Member, Received, Registered, Registration, Via};
 pub use mods::{Backstage, Manifest, Mod, ModEvent, ModTool, Outcome, Prepared, Stage};
 pub use network::{Network, NetworkView};
+pub use overhear::Ear;
 pub use refusal::{Refusal, RefusalKind};
