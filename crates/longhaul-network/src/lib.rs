@@ -25,6 +25,7 @@ mod opening;
 mod overhear;
 mod pump;
 mod rate;
+mod reading;
 mod refusal;
 mod registry;
 mod schema;

@@ -28,7 +28,7 @@ use super::{
     context::{Said, bounded, shortened},
     desk::Desk,
     file::AgentFile,
-    heard::{Message, Way, cut},
+    heard::{Message, cut},
     link::{Link, may_pass},
     purse::TaskPurse,
     tools::{NetworkTools, prompt, told},
@@ -473,10 +473,4 @@ impl ToolHost for Hands {
         }
         Ok(self.gives_up.then(|| self.trouble.why().unwrap_or_else(|| "the model could not be asked".to_owned())))
     }
-}
-
-/// Whether a message is one that somebody said.
-#[must_use]
-pub fn is_said(message: &Message) -> bool {
-    matches!(message.way, Way::Direct | Way::Mention | Way::Post | Way::Reply)
 }
