@@ -29,6 +29,8 @@ pub struct Extra {
     pub grpc_routes: Vec<Routes>,
     /// What the MCP server offers beside the events of mods: prompts, resources, tools that ask their caller.
     pub mcp_shelf: Option<Arc<dyn Shelf>>,
+    /// The descriptions of those services for reflection: encoded `FileDescriptorSet`s.
+    pub grpc_descriptions: Vec<&'static [u8]>,
     /// Transports that are served elsewhere, as `/api/health` lists them: `{"type": "libp2p", "config": {…}}`.
     pub transports: Vec<Value>,
 }
@@ -62,6 +64,12 @@ pub enum ServeError {
     Tls {
         /// The file.
         path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A service's description is none. A bug of whoever gave it.
+    #[error("the description of a gRPC service cannot be read: {problem}")]
+    Description {
         /// What is wrong.
         problem: String,
     },
@@ -102,7 +110,7 @@ impl Serving {
     pub async fn start_with(network: Network, settings: ServingSettings, extra: Extra) -> Result<Self, ServeError> {
         raise_open_files(settings.limits.connections_max);
         let ServingSettings { http, grpc, websocket, limits, recommended } = settings;
-        let Extra { mut http_routers, grpc_routes, mcp_shelf, transports } = extra;
+        let Extra { mut http_routers, grpc_routes, grpc_descriptions, mcp_shelf, transports } = extra;
         let http_listener = match &http {
             Some(http) => Some(listener(http.address, http.tls.as_ref()).await?),
             None => None,
@@ -130,6 +138,7 @@ impl Serving {
             shutdown: shutdown.clone(),
             cut: cut.clone(),
             open: open.clone(),
+            http2: None,
         };
         let mcp = http.as_ref().is_some_and(|http| http.mcp).then(|| McpDoor::new(front.clone(), mcp_shelf));
         http_routers.extend(mcp.clone().map(McpDoor::routes));
@@ -144,15 +153,12 @@ impl Serving {
             let guard = Guard::new(at, &[], false, &[]);
             open.spawn(listening(ws::alone(front.clone(), guard), None).run(listener));
         }
-        if let (Some(grpc), Some((listener, _))) = (grpc, grpc_listener) {
-            let work = grpc::serve(network, grpc, limits.clone(), listener, grpc_routes, shutdown.clone())?;
-            let cut = cut.clone();
-            open.spawn(async move {
-                tokio::select! {
-                    () = work => {}
-                    () = cut.cancelled() => {}
-                }
-            });
+        if let (Some(grpc), Some((listener, at))) = (grpc, grpc_listener) {
+            let tls = grpc.tls.as_ref().map(|files| acceptor(files, &["h2"])).transpose()?;
+            let (router, bounds) = grpc::service(front.clone(), &grpc, at, grpc_routes, &grpc_descriptions)
+                .map_err(|error| ServeError::Description { problem: error.to_string() })?;
+            let listening = Listening { http2: Some(bounds), ..listening(router, tls) };
+            open.spawn(listening.run(listener));
         }
         let shutdown_max = limits.shutdown_max;
         let notices = Vec::new();

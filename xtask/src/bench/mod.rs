@@ -9,6 +9,7 @@ mod harness;
 mod large;
 mod machine;
 mod memory;
+mod network;
 mod row;
 mod verifier;
 mod workspace;
@@ -31,6 +32,7 @@ const BENCHES: &[(&str, &str, Bench)] = &[
     ("gateway", "release", gateway::rows),
     ("harness", machine::PROFILE, harness::rows),
     ("memory", "release", memory::rows),
+    ("network", "release", network::rows),
     ("workspace", "release", workspace::rows),
 ];
 

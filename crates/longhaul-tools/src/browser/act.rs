@@ -40,6 +40,9 @@ const CHOOSE: &str = r#"function choose(list, label) {
   return true;
 }"#;
 
+/// How long the tab that was clicked may still answer after another one has come to the front.
+const AFTERWARDS: Duration = Duration::from_millis(500);
+
 /// Which conditions an act needs beyond visibility.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
@@ -284,7 +287,28 @@ impl Page {
         let event = json!({
             "type": kind, "x": at.x, "y": at.y, "button": button, "buttons": held, "clickCount": clicks,
         });
-        self.call("Input.dispatchMouseEvent", event).await.map(|_| ())
+        let tab = self.tab()?;
+        tokio::select! {
+            answer = self.call_on(&tab.session, "Input.dispatchMouseEvent", event) => match answer {
+                // A tab that closes itself may say that it has gone, and not that it was clicked.
+                Err(BrowserError::Refused { .. }) if !self.in_front(&tab.target) => Ok(()),
+                answer => answer.map(|_| ()),
+            },
+            // One that has opened another in front of it may say nothing.
+            () = self.left(&tab.target) => Ok(()),
+        }
+    }
+
+    fn in_front(&self, target: &str) -> bool {
+        self.tab().is_ok_and(|tab| tab.target == *target)
+    }
+
+    /// Resolves a moment after this tab is no longer the one in front.
+    async fn left(&self, target: &str) {
+        while self.in_front(target) {
+            tokio::time::sleep(super::look::POLL).await;
+        }
+        tokio::time::sleep(AFTERWARDS).await;
     }
 
     async fn key_events(&self, key: &Key) -> Result<(), BrowserError> {

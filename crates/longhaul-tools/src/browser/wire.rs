@@ -38,9 +38,15 @@ pub(super) struct Wire {
     outgoing: mpsc::Sender<Vec<u8>>,
 }
 
+/// A call that has not been answered.
+struct Pending {
+    session: Option<String>,
+    answer: oneshot::Sender<Result<Value, String>>,
+}
+
 struct Shared {
     last_id: AtomicU64,
-    pending: Mutex<HashMap<u64, oneshot::Sender<Result<Value, String>>>>,
+    pending: Mutex<HashMap<u64, Pending>>,
     sinks: Mutex<HashMap<String, Arc<dyn EventSink>>>,
     closed: watch::Sender<bool>,
     call_timeout: Duration,
@@ -100,7 +106,7 @@ impl Wire {
     ) -> Result<Value, BrowserError> {
         let (answer, answered) = oneshot::channel();
         let (id, message) = self.message(session, method, params);
-        lock(&self.shared.pending).insert(id, answer);
+        lock(&self.shared.pending).insert(id, Pending { session: session.map(str::to_owned), answer });
         let exchange = async {
             if !self.is_open() || self.outgoing.send(message).await.is_err() {
                 return Err(BrowserError::Gone);
@@ -143,6 +149,17 @@ impl Shared {
         lock(&self.pending).clear(); // drops the senders, which ends the calls
     }
 
+    /// What a page that has gone has not answered it never will.
+    fn end_session(&self, session: Option<&str>) {
+        if session.is_none() {
+            return;
+        }
+        let ended = lock(&self.pending).extract_if(|_, call| call.session.as_deref() == session).collect::<Vec<_>>();
+        for (_, call) in ended {
+            let _ = call.answer.send(Err("the page has gone".to_owned())); // its caller may have given up
+        }
+    }
+
     fn dispatch(&self, message: &[u8]) {
         let Ok(mut message) = serde_json::from_slice::<Value>(message) else {
             tracing::warn!(bytes = message.len(), "the browser sent something that is not JSON");
@@ -154,12 +171,16 @@ impl Shared {
                 Some(error) => Err(error["message"].as_str().unwrap_or("no reason given").to_owned()),
                 None => Ok(message["result"].take()),
             };
-            let _ = waiting.send(answer); // its caller may have given up
+            let _ = waiting.answer.send(answer); // its caller may have given up
         } else if let Some(method) = message["method"].as_str() {
             let session = message["sessionId"].as_str().unwrap_or(ROOT);
             let sink = lock(&self.sinks).get(session).cloned();
             if let Some(sink) = sink {
                 sink.on_event(method, &message["params"]);
+            }
+            // Afterwards, so that whoever is told already finds the page gone.
+            if method == "Target.detachedFromTarget" {
+                self.end_session(message["params"]["sessionId"].as_str());
             }
         }
     }

@@ -98,11 +98,12 @@ async fn a_fork_bomb_stays_small() {
     let numbers: Vec<u32> = count.output.lines().map(|line| line.parse().unwrap()).collect();
     assert!(matches!(numbers[..], [11, 20..40]), "{}", count.output);
 
-    let bomb =
-        SandboxCommand::argv(["/bin/bash", "-c", "b() { b | b & }; b; sleep 600"]).timeout(Duration::from_secs(2));
+    let mark = format!("mark-{}-bomb", std::process::id());
+    let script = format!("b() {{ b | b & }}; b; sleep 600; : {mark}");
+    let bomb = SandboxCommand::argv(["/bin/bash", "-c", &script]).timeout(Duration::from_secs(2));
     let bombed = fixture.sandbox.run(bomb, None).await.unwrap();
     assert_eq!(bombed.exit, CommandExit::TimedOut);
-    assert!(processes_with("b() { b | b & }").is_empty());
+    assert!(processes_with(&mark).is_empty());
     // Another sandbox has its own count.
     assert!(fixture.shell("true | true | true").await.success());
 }

@@ -1,0 +1,4 @@
+//! The tables of `messaging`.
+
+/// Tenant and network first.
+pub(crate) const TABLES: &str = "";
