@@ -243,9 +243,8 @@ fn registry(front: &Front, access: &Access, member: &Member) -> ToolRegistry {
             Err(error) => tracing::warn!(%error, "a mod's tool is not offered"),
         }
     };
-    for one in front.network().mods() {
-        let manifest = one.manifest();
-        for event in manifest.answers {
+    for manifest in front.network().manifests() {
+        for event in manifest.answers.clone() {
             let (Some(tool), Ok(name)) = (event.tool.clone(), event.pattern.as_str().parse()) else { continue };
             let title = tool.name.clone();
             let module = manifest.name.clone();

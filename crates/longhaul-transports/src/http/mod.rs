@@ -27,7 +27,6 @@ pub use openapi::document;
 use crate::{
     edge::{Guard, Limits},
     front::Front,
-    settings::HttpSettings,
     ws,
 };
 
