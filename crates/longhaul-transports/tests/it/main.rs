@@ -1,1 +1,9 @@
-//! The tests at this crate's boundaries.
+//! The transports from outside: a real network that listens, real clients.
+
+mod bounds;
+mod contract;
+mod described;
+mod house;
+mod safe;
+mod streams;
+mod tools;
