@@ -1,1 +1,3 @@
 //! The tests at this crate's boundaries.
+
+mod grpc;
