@@ -24,6 +24,7 @@ mod opening;
 mod overhear;
 mod pump;
 mod rate;
+mod reading;
 mod refusal;
 mod registry;
 mod schema;
