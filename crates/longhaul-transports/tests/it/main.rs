@@ -7,3 +7,6 @@ mod house;
 mod safe;
 mod streams;
 mod tools;
+//! The tests at this crate's boundaries.
+
+mod grpc;
