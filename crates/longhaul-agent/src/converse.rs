@@ -36,6 +36,8 @@ const COLLECTION: &str = "conversation";
 pub struct Conversed {
     /// Why it ended.
     pub ending: Ending,
+    /// What the model said last; empty when it only called tools.
+    pub text: String,
     /// Answers of the model.
     pub turns: u32,
     /// Tokens used by all of them.
@@ -111,11 +113,16 @@ pub async fn converse_with(
     opening: Opening,
     limits: Limits,
 ) -> Result<Conversed, NodeError> {
-    let mut dialogue = Dialogue::new(opening, limits).with_patience(means.patience);
+    let mut dialogue = Dialogue::new(opening, limits)
+        .with_patience(means.patience)
+        .ending_with_text(means.host.ends_with_text());
     let mut usage = Usage::default();
     loop {
         match dialogue.next() {
-            Next::End(ending) => return Ok(Conversed { ending, turns: dialogue.turns(), usage }),
+            Next::End(ending) => {
+                let text = dialogue.last_text().to_owned();
+                return Ok(Conversed { ending, text, turns: dialogue.turns(), usage });
+            }
             // A model that takes a stand-in for content must not write it into a file.
             Next::Call(call) if call.arguments.contains(MARK) => dialogue.called(imitated(), None),
             Next::Call(call) => {

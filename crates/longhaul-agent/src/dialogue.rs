@@ -157,6 +157,7 @@ pub struct Dialogue {
     meter: Meter,
     watch: Watch,
     nudged: bool,
+    text_ends: bool,
     /// The rules of the last answer; see [`Before::rules`].
     rules: u8,
 }
@@ -181,6 +182,7 @@ impl Dialogue {
             meter: Meter::default(),
             watch: Watch::default(),
             nudged: false,
+            text_ends: false,
             rules: 1,
         }
     }
@@ -189,6 +191,18 @@ impl Dialogue {
     #[must_use]
     pub fn with_patience(self, patience: Patience) -> Self {
         Self { patience, ..self }
+    }
+
+    /// Ends with the first answer that calls no tool.
+    #[must_use]
+    pub fn ending_with_text(self, text_ends: bool) -> Self {
+        Self { text_ends, ..self }
+    }
+
+    /// What the model said last; empty when it only called tools.
+    #[must_use]
+    pub fn last_text(&self) -> &str {
+        &self.last_text
     }
 
     /// What has to happen next; the same answer until something is fed in.
@@ -353,6 +367,8 @@ impl Dialogue {
             if self.pending.is_empty() {
                 self.end_unfinished(TURNS);
             }
+        } else if self.pending.is_empty() && self.text_ends {
+            self.ending = Some(Ending::Done);
         } else if self.pending.is_empty() {
             let text = "You called no tool. Go on with the work, call `claim_done` when it is finished, \
                         or `hand_over` when you cannot finish it.";

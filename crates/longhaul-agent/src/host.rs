@@ -40,6 +40,12 @@ pub trait ToolHost: Send + Sync {
         None
     }
 
+    /// Whether an answer without a tool call is the end: somebody talks with the model, and what it says is what they
+    /// wait for. Otherwise it is told to go on, as work ends with a tool. The same on replay.
+    fn ends_with_text(&self) -> bool {
+        false
+    }
+
     /// Why the conversation has to end before the model is asked again, if it has to: a person wants the folder, for
     /// instance. Asked where [`Self::news`] is, and recorded in the same place.
     ///

@@ -10,6 +10,7 @@ use longhaul_store::Store;
 use longhaul_workspace::Workspace;
 use serde_json::{Map, Value};
 
+use crate::agents::decisions;
 use crate::{artifacts, cache, delegation, feed, forum, memory, messaging, social, wiki};
 
 /// What mods of this process are made with.
@@ -96,6 +97,7 @@ pub const BUILTIN: &[BuiltIn] = &[
         make: social::make,
     },
     BuiltIn { name: "longhaul.mods.memory", aliases: &["memory", "shared_memory"], make: memory::make },
+    BuiltIn { name: "longhaul.mods.decisions", aliases: &["decisions"], make: decisions::make },
 ];
 
 /// The mods that are asked for by these names, in this order, each with its `config`; what has another name is left

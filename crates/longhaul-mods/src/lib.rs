@@ -23,6 +23,7 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+mod acting;
 pub mod agents;
 mod artifacts;
 mod cache;
@@ -30,9 +31,11 @@ mod catalogue;
 mod delegation;
 mod feed;
 mod files;
+mod finding;
 mod forum;
 mod memory;
 mod messaging;
+mod offered;
 mod schema;
 pub mod shape;
 mod social;
