@@ -177,6 +177,28 @@ pub enum Visibility {
     ModOnly,
 }
 
+impl Visibility {
+    /// The word of the wire contract.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Network => "network",
+            Self::Channel => "channel",
+            Self::Direct => "direct",
+            Self::Restricted => "restricted",
+            Self::ModOnly => "mod_only",
+        }
+    }
+
+    /// Reads the word of the wire contract.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        let all = [Self::Public, Self::Network, Self::Channel, Self::Direct, Self::Restricted, Self::ModOnly];
+        all.into_iter().find(|some| some.as_str() == word)
+    }
+}
+
 /// What a client hands in. Whoever sends it is known from its [`crate::Member`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {

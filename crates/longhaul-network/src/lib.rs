@@ -10,17 +10,34 @@
 //! answer, emit and write rows; the log's row → commit → receivers that wait are woken → each reads from its cursor`.
 //! A post in a channel is one row; what a member has had is one cursor.
 
+mod admission;
+mod background;
+mod credentials;
+mod digest;
 mod event;
+mod inbox;
+mod log;
 mod member;
 mod mods;
 mod network;
+mod opening;
 mod overhear;
+mod pump;
+mod rate;
 mod refusal;
+mod registry;
+mod schema;
+mod sending;
 pub mod settings;
+mod stage;
+mod system;
+mod wire;
 
-pub use event::{Address, Draft, Event, EventName, Pattern, Reply, Sender, Visibility};
+pub use credentials::of_password;
+pub use event::{Address, Draft, Event, EventName, ID_BYTES_MAX, NAME_BYTES_MAX, Pattern, Reply, Sender, Visibility};
 pub use member::{AgentId, AgentView, Inbox, Member, Received, Registered, Registration, Via};
 pub use mods::{Backstage, Manifest, Mod, ModEvent, ModTool, Outcome, Prepared, Stage};
-pub use network::{Network, NetworkView};
+pub use network::{ChannelView, Network, NetworkView};
 pub use overhear::Ear;
 pub use refusal::{Refusal, RefusalKind};
+pub use schema::MIGRATIONS;

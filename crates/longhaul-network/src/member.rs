@@ -77,6 +77,13 @@ impl Via {
             Self::Mcp => "mcp",
         }
     }
+
+    /// Reads the word of the wire contract; another one is a part of this process.
+    #[must_use]
+    pub fn from_word(word: &str) -> Self {
+        let all = [Self::Http, Self::WebSocket, Self::Grpc, Self::Libp2p, Self::A2a, Self::Mcp];
+        all.into_iter().find(|some| some.as_str() == word).unwrap_or(Self::InProcess)
+    }
 }
 
 /// What somebody says who wants to come in.

@@ -7,11 +7,11 @@
 use std::{any::Any, fmt, sync::Arc};
 
 use async_trait::async_trait;
-use longhaul_core::{Scope, TimeMs};
+use longhaul_core::TimeMs;
 use longhaul_store::Tx;
 use serde_json::{Map, Value};
 
-use crate::{Address, AgentId, Event, EventName, Network, Pattern, Refusal, Reply, Sender};
+use crate::{Address, AgentId, Event, EventName, Network, Pattern, Refusal, Reply, Sender, sending::Made};
 
 /// What a mod is and offers; shown by `list_mods`, in docs and as MCP tools.
 #[derive(Debug, Clone, Default)]
@@ -142,12 +142,16 @@ pub struct Stage<'a, 'tx> {
     pub(crate) name: &'a str,
     pub(crate) config: &'a Map<String, Value>,
     pub(crate) now: TimeMs,
-    pub(crate) emitted: Vec<Emitted>,
+    /// The number that the first row of this transaction will have.
+    pub(crate) first: i64,
+    pub(crate) event: &'a Event,
+    pub(crate) made: &'a mut Made,
 }
 
 /// An event on its way into the log.
 #[derive(Debug)]
 pub(crate) struct Emitted {
+    pub(crate) id: String,
     pub(crate) name: EventName,
     pub(crate) from: Sender,
     pub(crate) to: Address,

@@ -33,6 +33,9 @@ pub struct NetworkSettings {
     pub events_burst: u32,
     /// Channels at most.
     pub channels_max: usize,
+    /// Channels that every agent joins, with what they are for. Those that a mod's `config` names as
+    /// `default_channels` or `channels` are added when the network is opened.
+    pub channels: Vec<(String, String)>,
     /// How long events are kept.
     pub retention: Option<Duration>,
     /// Mods in their order, with their `config`.
@@ -43,6 +46,45 @@ pub struct NetworkSettings {
     pub transports: Vec<(String, Map<String, Value>)>,
     /// `agents` of the older form, and everything else another crate reads (`external_access`, `memory`), by its key.
     pub rest: Map<String, Value>,
+}
+
+impl NetworkSettings {
+    /// The defaults: one group of guests without a credential, loopback transports, no mods.
+    #[must_use]
+    pub fn named(id: impl Into<String>) -> Self {
+        let id = id.into();
+        let guest = GroupSettings { description: "whoever shows no credential".to_owned(), ..GroupSettings::default() };
+        Self {
+            name: id.clone(),
+            id,
+            groups: BTreeMap::from([("guest".to_owned(), guest)]),
+            default_group: "guest".to_owned(),
+            requires_password: false,
+            strict: false,
+            lease: Duration::from_secs(60),
+            agents_max: 10_000,
+            queue_max: 10_000,
+            message_bytes_max: 16 * 1024 * 1024,
+            events_per_second: 2_000,
+            events_burst: 4_000,
+            channels_max: 10_000,
+            channels: Vec::new(),
+            retention: Some(Duration::from_secs(30 * 24 * 3600)),
+            mods: Vec::new(),
+            profile: Map::new(),
+            transports: Vec::new(),
+            rest: Map::new(),
+        }
+    }
+
+    /// Whether a group has a permission; `admin` includes all.
+    #[must_use]
+    pub fn may(&self, group: &str, permission: &str) -> bool {
+        self.groups.get(group).is_some_and(|settings| {
+            let says = |word: &str| settings.permissions.iter().any(|has| has == word);
+            says(permission) || says("admin") || says("all") || says("*")
+        })
+    }
 }
 
 /// One group.

@@ -119,6 +119,13 @@ impl ReadTx<'_> {
         }
     }
 
+    /// The same snapshot where a [`Tx`] is wanted: whatever it is asked to write is refused with
+    /// [`StoreError::ReadOnly`]. For code that is given a transaction and must only read in this one.
+    #[must_use]
+    pub fn refusing_writes(&self) -> Tx<'_> {
+        Tx::new(ReadTx { may_change: false, ..*self })
+    }
+
     /// Now, by the one clock that everybody shares who uses this store: this machine's for a file, the server's for
     /// PostgreSQL. For what expires; everything else takes [`Self::now`], which tests can set.
     pub(crate) fn shared_now(&self) -> Result<TimeMs, StoreError> {
@@ -175,10 +182,15 @@ impl Tx<'_> {
     /// # Errors
     /// Those of the database; [`StoreError::Constraint`] leaves the transaction usable.
     pub fn execute(&mut self, sql: &str, params: &[Value]) -> Result<u64, StoreError> {
+        self.check_may_change(sql)?;
         match self.read.link {
             Link::Sqlite(connection) => self.execute_sqlite(connection, sql, params),
             Link::Postgres(session) => session.run(sql, params, &mut |_| Ok(true)),
         }
+    }
+
+    fn check_may_change(&self, sql: &str) -> Result<(), StoreError> {
+        if self.read.may_change { Ok(()) } else { Err(StoreError::ReadOnly { sql: cut(sql) }) }
     }
 
     fn execute_sqlite(&mut self, connection: &Connection, sql: &str, params: &[Value]) -> Result<u64, StoreError> {
@@ -199,6 +211,7 @@ impl Tx<'_> {
     /// # Errors
     /// Those of [`Self::execute`].
     pub fn insert(&mut self, sql: &str, params: &[Value]) -> Result<i64, StoreError> {
+        self.check_may_change(sql)?;
         match self.read.link {
             Link::Sqlite(connection) => {
                 self.execute_sqlite(connection, sql, params)?;

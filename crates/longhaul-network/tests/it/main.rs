@@ -1,1 +1,6 @@
-//! The tests at this crate's boundaries.
+//! The tests at this crate's boundaries. With `LONGHAUL_TEST_STORE=postgres` they run on a private server.
+
+mod delivery;
+mod entry;
+mod ground;
+mod handled;

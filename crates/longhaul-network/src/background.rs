@@ -1,0 +1,227 @@
+//! What a network does beside its callers: cursors and presence into rows, observers of mods, retention.
+//!
+//! Invariant: none of it is needed for what was answered to be kept; after a crash events are given again, not lost.
+
+use std::{
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Duration,
+};
+
+use longhaul_store::values;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::{
+    Network, Refusal,
+    log::{self, Key},
+    network::Inner,
+};
+
+/// How long an acknowledgement may be known here only.
+const CURSORS: Duration = Duration::from_millis(250);
+/// How old the row's word of presence may become, milliseconds.
+const SEEN_MS: i64 = 10_000;
+/// How often it is looked what has been kept for long enough, and rows that one transaction removes.
+const RETENTION: Duration = Duration::from_secs(60);
+const FORGOTTEN_MAX: usize = 1_000;
+/// Events an observer looks at in one go.
+const OBSERVED_MAX: usize = 256;
+/// Events that are no observer's concern and are looked at again after a crash.
+const PASSED_MAX: i64 = 1_000;
+/// Pauses before an observer tries an event again that failed.
+const PAUSES_MS: [u64; 3] = [100, 1_000, 5_000];
+
+/// Begins it all; it ends when the network is closed, or when nobody has it any more.
+pub(crate) async fn start(network: &Network) -> Result<(), Refusal> {
+    let weak = Arc::downgrade(&network.0);
+    tokio::spawn(keep_cursors(weak.clone()));
+    if network.0.settings.retention.is_some() {
+        tokio::spawn(forget(weak.clone()));
+    }
+    for at in 0..network.0.mods.len() {
+        if !network.0.loaded[at].manifest.observes.is_empty() {
+            let cursor = observer_cursor(network, at).await?;
+            tokio::spawn(observe(weak.clone(), at, cursor));
+        }
+    }
+    Ok(())
+}
+
+async fn keep_cursors(network: Weak<Inner>) {
+    let mut ticks = interval(CURSORS);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(inner) = network.upgrade() else { return };
+        if inner.closing.is_cancelled() {
+            return;
+        }
+        if let Err(error) = write_cursors(&inner, false).await {
+            tracing::debug!(%error, "cursors could not be written, which is tried again");
+        }
+    }
+}
+
+/// Writes what is known here only. `all` leaves out nothing; otherwise presence alone waits until it is worth a row.
+pub(crate) async fn write_cursors(inner: &Arc<Inner>, all: bool) -> Result<(), Refusal> {
+    let mut known = Vec::new();
+    let agents: Vec<_> = inner.registry.read().agents.values().cloned().collect();
+    for agent in agents {
+        if !agent.dirty.load(Ordering::Relaxed) {
+            continue;
+        }
+        let (cursor, seen) = (agent.standing().cursor, agent.last_seen());
+        let (cursor_written, seen_written) =
+            (agent.cursor_written.load(Ordering::Relaxed), agent.seen_written.load(Ordering::Relaxed));
+        if all || cursor > cursor_written || seen.0 - seen_written > SEEN_MS {
+            agent.dirty.store(false, Ordering::Relaxed);
+            agent.cursor_written.store(cursor, Ordering::Relaxed);
+            agent.seen_written.store(seen.0, Ordering::Relaxed);
+            known.push((agent.id.clone(), cursor, seen));
+        }
+    }
+    if known.is_empty() {
+        return Ok(());
+    }
+    let (key, token) = (inner.key.clone(), inner.token.clone());
+    let writing = inner.store.write(move |tx| {
+        tx.check_lease(&token)?;
+        for (agent, cursor, seen) in known {
+            tx.execute(
+                "UPDATE network_agents SET cursor_seq = ?4, last_seen = ?5
+                 WHERE tenant_id = ?1 AND network_id = ?2 AND agent_id = ?3",
+                &values![&key.tenant, &key.network, agent.as_str(), cursor, seen],
+            )?;
+        }
+        Ok::<_, Refusal>(())
+    });
+    writing.await
+}
+
+async fn forget(network: Weak<Inner>) {
+    let mut ticks = interval(RETENTION);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(inner) = network.upgrade() else { return };
+        if inner.closing.is_cancelled() {
+            return;
+        }
+        if let Err(error) = forget_now(&inner).await {
+            tracing::warn!(%error, "old events could not be removed, which is tried again");
+        }
+    }
+}
+
+/// Removes what has been kept for long enough, in transactions that others fit between.
+pub(crate) async fn forget_now(inner: &Arc<Inner>) -> Result<(), Refusal> {
+    let Some(kept) = inner.settings.retention else { return Ok(()) };
+    let kept = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
+    let before = inner.store.ambient().clock.now().0.saturating_sub(kept);
+    loop {
+        let (key, token) = (inner.key.clone(), inner.token.clone());
+        let removing = inner.store.write(move |tx| {
+            tx.check_lease(&token)?;
+            Ok::<_, Refusal>(log::forget(tx, &key, before, FORGOTTEN_MAX)?)
+        });
+        if removing.await? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Where a mod's observer stands; a new one begins at the end of the log.
+async fn observer_cursor(network: &Network, at: usize) -> Result<i64, Refusal> {
+    let (key, name) = (network.0.key.clone(), network.0.loaded[at].name.to_string());
+    let head = network.0.pump.head();
+    let finding = network.0.store.write(move |tx| {
+        tx.execute(
+            "INSERT INTO network_observers (tenant_id, network_id, observer, cursor_seq) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO NOTHING",
+            &values![&key.tenant, &key.network, &name, head],
+        )?;
+        let cursor = tx.query_one(
+            "SELECT cursor_seq FROM network_observers WHERE tenant_id = ?1 AND network_id = ?2 AND observer = ?3",
+            &values![&key.tenant, &key.network, &name],
+            |row| row.get(0),
+        )?;
+        Ok::<_, Refusal>(cursor)
+    });
+    finding.await
+}
+
+/// Follows the log for one mod, until the network is gone.
+async fn observe(network: Weak<Inner>, at: usize, mut cursor: i64) {
+    let Some(inner) = network.upgrade() else { return };
+    let (mut head, closing, mut written) = (inner.pump.watch(), inner.closing.clone(), cursor);
+    drop(inner);
+    loop {
+        let until = *head.borrow_and_update();
+        while cursor < until {
+            let Some(inner) = network.upgrade() else { return };
+            match observe_some(&inner, at, cursor, until, &mut written).await {
+                Ok(upto) => cursor = upto,
+                Err(error) => {
+                    tracing::warn!(%error, "an observer could not read the log, which is tried again");
+                    break;
+                }
+            }
+            if closing.is_cancelled() {
+                return;
+            }
+        }
+        tokio::select! {
+            changed = head.changed() => if changed.is_err() { return },
+            () = closing.cancelled() => return,
+        }
+    }
+}
+
+/// Lets the mod see what it observes behind `cursor`, and tells up to where that was. What it does not observe is
+/// passed without a row, up to [`PASSED_MAX`] events.
+async fn observe_some(
+    inner: &Arc<Inner>,
+    at: usize,
+    cursor: i64,
+    until: i64,
+    written: &mut i64,
+) -> Result<i64, Refusal> {
+    let key: Key = inner.key.clone();
+    let found = inner.store.read(move |read| log::all(read, &key, cursor, until, OBSERVED_MAX)).await?;
+    let upto = if found.len() < OBSERVED_MAX { until } else { found.last().map_or(until, |last| last.event.seq) };
+    let network = Network(inner.clone());
+    let (loaded, module) = (&inner.loaded[at], &inner.mods[at]);
+    let mut seen = false;
+    for entry in found {
+        if !loaded.manifest.observes.iter().any(|pattern| pattern.matches(&entry.event.name)) {
+            continue;
+        }
+        seen = true;
+        let mut pauses = PAUSES_MS.iter();
+        while let Err(refusal) = module.observe(&network.backstage(at), &entry.event).await {
+            let Some(pause) = pauses.next() else {
+                tracing::warn!(module = %loaded.name, seq = entry.event.seq, %refusal, "an observer has failed for good on one event");
+                break;
+            };
+            // The pause is the policy; the network's end ends it.
+            if tokio::time::timeout(Duration::from_millis(*pause), inner.closing.cancelled()).await.is_ok() {
+                return Ok(entry.event.seq - 1);
+            }
+        }
+    }
+    if !seen && upto - *written < PASSED_MAX {
+        return Ok(upto);
+    }
+    let (key, name, token) = (inner.key.clone(), loaded.name.to_string(), inner.token.clone());
+    let noting = inner.store.write(move |tx| {
+        tx.check_lease(&token)?;
+        tx.execute(
+            "UPDATE network_observers SET cursor_seq = ?4
+             WHERE tenant_id = ?1 AND network_id = ?2 AND observer = ?3",
+            &values![&key.tenant, &key.network, name, upto],
+        )?;
+        Ok::<_, Refusal>(())
+    });
+    noting.await?;
+    *written = upto;
+    Ok(upto)
+}
