@@ -2,3 +2,6 @@
 
 mod agents;
 mod catalogue;
+mod ground;
+mod messaging;
+mod sharing;
