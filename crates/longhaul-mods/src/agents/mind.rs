@@ -124,16 +124,11 @@ pub(crate) async fn own_task(store: &Store, scope: &Scope, network: &str, agent:
     Ok(written.await?)
 }
 
-/// The partition of memory that agents of a network share.
-///
-/// # Panics
-/// Never: what does not belong into a name is left out.
+/// The partition of memory that agents of a network share: the one of the network's shared memory. What is too long for a
+/// name is the tenant's own partition.
 #[must_use]
 pub fn partition(network: &str) -> Namespace {
-    let plain: String =
-        network.to_lowercase().chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).collect();
-    let name = format!("network:{}", plain.chars().take(100).collect::<String>());
-    name.parse().unwrap_or_default()
+    crate::memory::partition(network, None).unwrap_or_default()
 }
 
 impl Mind {

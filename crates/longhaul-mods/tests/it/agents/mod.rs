@@ -2,6 +2,7 @@
 //! by their limits.
 
 mod budgets;
+mod community;
 mod decisions;
 mod ground;
 mod once;
