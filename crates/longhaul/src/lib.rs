@@ -24,6 +24,7 @@ mod home;
 mod machine;
 mod mcp;
 mod memories;
+pub mod network;
 mod notify;
 mod parked;
 mod people;
@@ -84,6 +85,7 @@ pub use memories::{
     Packing, Question, Remembering, memory_error_kind, memory_over, questions, receipt_lines, review_error_kind,
     session_error_kind,
 };
+pub use network::Network;
 pub use people::Resumed;
 pub use planning::Shown as PlanShown;
 pub use queries::{Details, FeatureView, ParkedView, Status};

@@ -20,6 +20,7 @@ mod knowledge;
 mod log;
 mod mcp;
 mod memory;
+mod network;
 mod people;
 mod report;
 mod review;
@@ -79,6 +80,7 @@ pub(crate) enum Command {
     Mcp(Box<mcp::Mcp>),
     Serve(Box<serve::Serve>),
     Keys(keys::KeysArgs),
+    Network(network::NetworkArgs),
     Backup(keep::BackupArgs),
     Store(keep::StoreArgs),
     Erase(erase::Erase),
@@ -127,6 +129,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Mcp(command) => mcp::run(&global, &command),
         Command::Serve(command) => serve::run(&global, &command),
         Command::Keys(command) => keys::run(&global, &command),
+        Command::Network(command) => network::run(&global, &command),
         Command::Backup(command) => keep::backup(&global, &command),
         Command::Store(command) => keep::store(&global, &command),
         Command::Erase(command) => erase::run(&global, &command),
