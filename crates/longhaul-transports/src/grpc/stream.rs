@@ -76,8 +76,7 @@ async fn run(
     let _turn = service.front().stream(member.agent()).map_err(status)?;
     let _counted = service.front().meters().stream("grpc");
     let inbox = service.network().inbox(&member, resume).map_err(status)?;
-    let acknowledged = service.network().inbox(&member, resume).map_err(status)?;
-    let talk = Talk { service, member: &member, acknowledged, out };
+    let talk = Talk { service, member: &member, out };
     tokio::select! {
         pushed = push(service, &member, inbox, out) => pushed.map_err(status),
         heard = talk.hear(incoming, first) => heard,
@@ -103,7 +102,6 @@ async fn push(service: &AgentService, member: &Member, mut inbox: Inbox, out: &O
 struct Talk<'a> {
     service: &'a AgentService,
     member: &'a Member,
-    acknowledged: Inbox,
     out: &'a Out,
 }
 
@@ -132,8 +130,10 @@ impl Talk<'_> {
 
     async fn take(&self, event: proto::Event) -> Result<(), Status> {
         if event.event_name == "system.stream_ack" {
-            let cursor = number(&event, "cursor").map_err(|refusal| translate::status(&refusal))?;
-            cursor.into_iter().for_each(|cursor| self.acknowledged.acknowledge(cursor));
+            let status = |refusal: Refusal| translate::status(&refusal);
+            if let Some(cursor) = number(&event, "cursor").map_err(status)? {
+                self.service.network().acknowledge(self.member, cursor).map_err(status)?;
+            }
             return Ok(());
         }
         let (id, name) = (event.event_id.clone(), event.event_name.clone());
