@@ -26,6 +26,7 @@ mod home;
 mod machine;
 mod mcp;
 mod memories;
+pub mod network;
 pub mod network_agents;
 mod notify;
 mod parked;
@@ -87,6 +88,7 @@ pub use memories::{
     Packing, Question, Remembering, memory_error_kind, memory_over, questions, receipt_lines, review_error_kind,
     session_error_kind,
 };
+pub use network::Network;
 pub use people::Resumed;
 pub use planning::Shown as PlanShown;
 pub use queries::{Details, FeatureView, ParkedView, Status};
