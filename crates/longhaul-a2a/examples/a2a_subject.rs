@@ -10,10 +10,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use longhaul_a2a::{A2a, A2aSettings, MOD, Statuses, Tasks};
 use longhaul_core::{Ambient, Scope};
-use longhaul_network::{
-    Address, Draft, Event, Member, Network, Registration, Sender, Via,
-    settings::NetworkSettings,
-};
+use longhaul_network::{Address, Draft, Event, Member, Network, Registration, Sender, Via, settings::NetworkSettings};
 use longhaul_store::{Store, StoreSettings};
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
@@ -113,7 +110,9 @@ fn script(message: &str) -> Vec<Value> {
         (
             "tck-artifact-file-url",
             vec![
-                part(json!({ "url": "https://example.com/output.txt", "filename": "output.txt", "mediaType": "text/plain" })),
+                part(
+                    json!({ "url": "https://example.com/output.txt", "filename": "output.txt", "mediaType": "text/plain" }),
+                ),
                 completed(),
             ],
         ),
@@ -127,7 +126,10 @@ fn script(message: &str) -> Vec<Value> {
         ("test-resubscribe-message-id", vec![working(), json!({ "pause": true }), completed()]),
     ];
     let found = table.into_iter().find(|(prefix, _)| message.starts_with(prefix));
-    found.map_or_else(|| vec![json!({ "state": "completed", "text": format!("no scenario for {message}") })], |(_, steps)| steps)
+    found.map_or_else(
+        || vec![json!({ "state": "completed", "text": format!("no scenario for {message}") })],
+        |(_, steps)| steps,
+    )
 }
 
 async fn answer(network: &Network, agent: &Member, event: &Event) {
