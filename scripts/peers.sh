@@ -10,6 +10,7 @@
 #   anthropic 2.12.0, openai 3.54.0  the official Python clients of two services, which judge the cassette server
 #   schemathesis 4.32.5  sends requests made from the gateway's OpenAPI document, good ones and bad ones
 #   skills-ref 0.1.1   the reference validator of Agent Skills
+#   a2a-sdk 1.3.0      the official Python client of A2A; and what the compatibility kit of A2A wants (`peers.sh tck`)
 #   playwright 1.65.2  drives Chromium as people do by hand, for the bench of the verifier
 #
 # Nothing of this is part of the program: it speaks plain Milvus gRPC to any server.
@@ -111,6 +112,20 @@ playwright() {
     say "playwright 1.65.2 is there"
 }
 
+a2a() {
+    environment a2a-sdk-1.3.0 "a2a-sdk[http-server,grpc]==1.3.0"
+    touch "$peers/a2a-sdk-1.3.0/.whole"
+    say "a2a-sdk 1.3.0 is there"
+}
+
+# What the compatibility kit of A2A wants; the kit itself is a checkout that `cargo xtask tck` is told of.
+tck() {
+    environment a2a-tck "pytest>=8,<10" "pytest-asyncio>=0.23" "httpx>=0.27" "grpcio>=1.60" "protobuf>=4.25" \
+        "googleapis-common-protos>=1.62" "jsonschema>=4.21" "pytest-html>=4.1" "gherkin-official>=29" "Jinja2>=3.1"
+    touch "$peers/a2a-tck/.whole"
+    say "what the compatibility kit of A2A wants is there"
+}
+
 mkdir -p "$peers"
 # One installation at a time, whoever asks.
 if [ "${LONGHAUL_PEERS_LOCKED:-}" != 1 ] && command -v flock >/dev/null 2>&1; then
@@ -127,6 +142,8 @@ for which in "$@"; do
         models) models ;;
         claude) claude ;;
         playwright) playwright ;;
-        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude or playwright" ;;
+        a2a) a2a ;;
+        tck) tck ;;
+        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude, playwright, a2a or tck" ;;
     esac
 done
