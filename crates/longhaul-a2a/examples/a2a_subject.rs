@@ -1,9 +1,10 @@
 //! A network with one agent that does what the compatibility kit of A2A asks for (its `scenarios/*.feature`): the
 //! beginning of a message's id says what is to become of its task.
 //!
-//! `a2a_subject HTTP_PORT GRPC_PORT [full|bare|extension] [1.0.0|1.0.1]`: everything is offered, or nothing that is
-//! optional, or an extension is required; errors follow the table of that release. Everything else is as in any network:
-//! the agent has its events from its inbox and says what becomes of its tasks with events.
+//! `a2a_subject HTTP_PORT GRPC_PORT [full|bare|extension] [1.0.0|1.0.1] [TOKEN]`: everything is offered, or nothing that
+//! is optional, or an extension is required; errors follow the table of that release; with a token only those are let in
+//! who show it. Everything else is as in any network: the agent has its events from its inbox and says what becomes of
+//! its tasks with events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,6 +30,10 @@ async fn main() -> anyhow::Result<()> {
         Some("1.0.0") => Statuses::V1_0_0,
         Some(other) => anyhow::bail!("{other}: write 1.0.0 or 1.0.1"),
     };
+
+    if let Some(token) = args.get(4) {
+        (settings.token, settings.anybody) = (Some(token.clone()), false);
+    }
 
     let folder = tempfile::tempdir()?;
     let migrations = [longhaul_network::MIGRATIONS, longhaul_a2a::MIGRATIONS];
