@@ -12,6 +12,7 @@
 #   skills-ref 0.1.1   the reference validator of Agent Skills
 #   openagents 0.9.3.post20 and 0.6.16  the SDK of OpenAgents, whose agents join our networks unmodified
 #   grpcio 1.76.0      the official Python implementation of gRPC, with health and reflection
+#   libp2p 0.8.1 (Python) and 3.3.11 (JavaScript, with gossipsub 17)  peers that join a network over libp2p
 #   playwright 1.65.2  drives Chromium as people do by hand, for the bench of the verifier
 #
 # Nothing of this is part of the program: it speaks plain Milvus gRPC to any server.
@@ -135,6 +136,24 @@ grpc() {
     say "grpcio 1.76.0 is there"
 }
 
+# Both in one folder; the JavaScript one with a Node of its own, as it needs 22.
+libp2p() {
+    environment libp2p-0.8.1 "libp2p==0.8.1"
+    name=libp2p-0.8.1
+    if [ ! -f "$peers/$name/.whole" ]; then
+        command -v npm >/dev/null 2>&1 || fail "npm is not installed: apt-get install npm"
+        say "installing libp2p@3.3.11 into $peers/$name (230 MB)"
+        npm install --prefix "$peers/$name" --no-audit --no-fund --loglevel=error \
+            "libp2p@3.3.11" "@libp2p/gossipsub@17.1.1" "@libp2p/tcp@11.0.28" "@libp2p/noise@17.0.3" \
+            "@libp2p/yamux@8.0.3" "@libp2p/identify@4.1.14" "@libp2p/ping@3.1.13" "@chainsafe/libp2p-quic@2.1.1" \
+            "@libp2p/utils@7.4.1" "@multiformats/multiaddr@13.0.3" "node@22.23.3" </dev/null >/dev/null ||
+            fail "npm could not install js-libp2p; see its messages above, and run this again"
+        "$peers/$name/node_modules/.bin/node" --version >/dev/null || fail "the Node of js-libp2p does not run"
+        touch "$peers/$name/.whole"
+    fi
+    say "libp2p 0.8.1 (Python) and 3.3.11 (JavaScript) are there"
+}
+
 mkdir -p "$peers"
 # One installation at a time, whoever asks.
 if [ "${LONGHAUL_PEERS_LOCKED:-}" != 1 ] && command -v flock >/dev/null 2>&1; then
@@ -154,6 +173,7 @@ for which in "$@"; do
         openagents) openagents ;;
         openagents-newer) openagents_newer ;;
         grpc) grpc ;;
-        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude, playwright, openagents or grpc" ;;
+        libp2p) libp2p ;;
+        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude, playwright, openagents, grpc or libp2p" ;;
     esac
 done
