@@ -5,3 +5,8 @@ mod catalogue;
 mod ground;
 mod messaging;
 mod sharing;
+mod forum;
+mod hall;
+mod memory;
+mod tasks;
+mod wiki;
