@@ -4,3 +4,4 @@ mod catalogue;
 mod ground;
 mod messaging;
 mod sharing;
+mod third_party;
