@@ -10,3 +10,4 @@ mod hall;
 mod memory;
 mod tasks;
 mod wiki;
+mod third_party;
