@@ -145,10 +145,11 @@ impl Session {
             Ok(said) => said,
             Err(error) => return ToPeer::refused(None, unreadable(&error)),
         };
-        if let Err(refusal) = self.node.may_try(&self.peer) {
-            return ToPeer::refused(None, refusal);
-        }
+        let may_try = self.node.may_try(&self.peer);
         let (request_id, came) = match said {
+            FromPeer::Register { request_id, .. } | FromPeer::Hello { request_id, .. } if may_try.is_err() => {
+                return ToPeer::refused(request_id, may_try.err().unwrap_or_else(nobody));
+            }
             FromPeer::Register {
                 request_id,
                 agent_id,
