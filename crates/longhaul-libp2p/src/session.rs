@@ -53,6 +53,8 @@ pub(crate) async fn run(node: Arc<Node>, peer: PeerId, stream: Stream) {
             }
         };
         node.stream_ended(&peer);
+        // Who has left may lose its connection now, where it listens to gossip, and has had its answer before.
+        node.ask(Command::Changed(peer)).await;
         if let Err(error) = ended {
             tracing::debug!(%peer, error = &error as &dyn std::error::Error, "an event stream ended");
         }
@@ -263,7 +265,6 @@ impl Session {
             FromPeer::Unregister { request_id } => match self.node.network.unregister(&member).await {
                 Ok(()) => {
                     self.node.unbind(&self.peer, member.agent());
-                    self.node.ask(Command::Changed(self.peer)).await;
                     return Next::End(ToPeer::Unregistered { request_id });
                 }
                 Err(refusal) => (request_id, Err(refusal)),

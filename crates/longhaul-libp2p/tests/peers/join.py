@@ -3,6 +3,7 @@
 It says {"ready":true} on standard output once it listens to the gossip of "general", waits for COUNT posts there and as
 many events on its stream, posts COUNT itself, and ends with one line that says what it saw."""
 
+import contextlib
 import json
 import logging
 import sys
@@ -41,6 +42,9 @@ class EventStream:
             try:
                 frame = json.loads(await read_varint_prefixed_bytes(self.stream))
             except Exception:  # the stream has ended, in one of the library's many ways
+                for waits in self.waiting.values():
+                    with contextlib.suppress(trio.WouldBlock):
+                        waits.send_nowait({"type": "ended"})
                 return
             if frame["type"] == "event":
                 self.pushed.append(frame)
