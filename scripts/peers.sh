@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the tests talk to, below the user's cache folder. Safe to run again: what is there stays. Without
 # arguments both Milvus servers; `peers.sh lite`, `peers.sh full`, `peers.sh mcp`,
-# `peers.sh schemathesis`, `peers.sh models` or `peers.sh claude` only one of them.
+# `peers.sh schemathesis`, `peers.sh models`, `peers.sh claude`, `peers.sh openagents` or `peers.sh grpc` only one of them.
 #
 #   milvus-lite 3.2.2  the small server in Python, which starts within two seconds
 #   milvus 2.3.5       the full standalone server, with its own libraries
@@ -10,6 +10,8 @@
 #   anthropic 2.12.0, openai 3.54.0  the official Python clients of two services, which judge the cassette server
 #   schemathesis 4.32.5  sends requests made from the gateway's OpenAPI document, good ones and bad ones
 #   skills-ref 0.1.1   the reference validator of Agent Skills
+#   openagents 0.9.3.post20 and 0.6.16  the SDK of OpenAgents, whose agents join our networks unmodified
+#   grpcio 1.76.0      the official Python implementation of gRPC, with health and reflection
 #   libp2p 0.8.1 (Python) and 3.3.11 (JavaScript, with gossipsub 17)  peers that join a network over libp2p
 #   playwright 1.65.2  drives Chromium as people do by hand, for the bench of the verifier
 #
@@ -112,6 +114,28 @@ playwright() {
     say "playwright 1.65.2 is there"
 }
 
+# Two versions, as agents in use have them. Without the bounds the newer one's own modules cannot be loaded: what it
+# generated needs protobuf 6.31, and its client of MCP knows the first major version only.
+openagents_newer() {
+    environment openagents-0.9.3.post20 "openagents[sdk]==0.9.3.post20" "protobuf>=6.31.1" "mcp<2"
+    touch "$peers/openagents-0.9.3.post20/.whole"
+    say "openagents 0.9.3.post20 is there"
+}
+
+openagents() {
+    openagents_newer
+    environment openagents-0.6.16 "openagents==0.6.16" "protobuf>=6.31.1" "mcp<2"
+    touch "$peers/openagents-0.6.16/.whole"
+    say "openagents 0.6.16 is there"
+}
+
+grpc() {
+    environment grpcio-1.76.0 "grpcio==1.76.0" "grpcio-tools==1.76.0" "grpcio-health-checking==1.76.0" \
+        "grpcio-reflection==1.76.0"
+    touch "$peers/grpcio-1.76.0/.whole"
+    say "grpcio 1.76.0 is there"
+}
+
 # Both in one folder; the JavaScript one with a Node of its own, as it needs 22.
 libp2p() {
     environment libp2p-0.8.1 "libp2p==0.8.1"
@@ -146,7 +170,10 @@ for which in "$@"; do
         models) models ;;
         claude) claude ;;
         playwright) playwright ;;
+        openagents) openagents ;;
+        openagents-newer) openagents_newer ;;
+        grpc) grpc ;;
         libp2p) libp2p ;;
-        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude, playwright or libp2p" ;;
+        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude, playwright, openagents, grpc or libp2p" ;;
     esac
 done

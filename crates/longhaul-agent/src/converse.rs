@@ -113,9 +113,8 @@ pub async fn converse_with(
     opening: Opening,
     limits: Limits,
 ) -> Result<Conversed, NodeError> {
-    let mut dialogue = Dialogue::new(opening, limits)
-        .with_patience(means.patience)
-        .ending_with_text(means.host.ends_with_text());
+    let mut dialogue =
+        Dialogue::new(opening, limits).with_patience(means.patience).ending_with_text(means.host.ends_with_text());
     let mut usage = Usage::default();
     loop {
         match dialogue.next() {

@@ -30,6 +30,9 @@ const PASSED_MAX: i64 = 1_000;
 /// Pauses before an observer tries an event again that failed.
 const PAUSES_MS: [u64; 3] = [100, 1_000, 5_000];
 
+/// How often mods hear that time passes.
+const TICKS: Duration = Duration::from_millis(200);
+
 /// Begins it all; it ends when the network is closed, or when nobody has it any more.
 pub(crate) async fn start(network: &Network) -> Result<(), Refusal> {
     let weak = Arc::downgrade(&network.0);
@@ -37,6 +40,7 @@ pub(crate) async fn start(network: &Network) -> Result<(), Refusal> {
     if network.0.settings.retention.is_some() {
         tokio::spawn(forget(weak.clone()));
     }
+    tokio::spawn(tick(weak.clone()));
     for at in 0..network.0.mods.len() {
         if !network.0.loaded[at].manifest.observes.is_empty() {
             let cursor = observer_cursor(network, at).await?;
@@ -95,6 +99,25 @@ pub(crate) async fn write_cursors(inner: &Arc<Inner>, all: bool) -> Result<(), R
         Ok::<_, Refusal>(())
     });
     writing.await
+}
+
+/// Tells each mod that time passes. One that takes long holds up the next tick, and no event.
+async fn tick(network: Weak<Inner>) {
+    let mut ticks = interval(TICKS);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(inner) = network.upgrade() else { return };
+        if inner.closing.is_cancelled() {
+            return;
+        }
+        let network = Network(inner.clone());
+        for (at, module) in inner.mods.iter().enumerate() {
+            if let Err(refusal) = module.tick(&network.backstage(at)).await {
+                tracing::warn!(module = %inner.loaded[at].name, %refusal, "a mod could not do what time brings");
+            }
+        }
+    }
 }
 
 async fn forget(network: Weak<Inner>) {

@@ -120,6 +120,15 @@ pub trait Mod: Send + Sync + fmt::Debug + 'static {
     async fn observe(&self, _backstage: &Backstage, _event: &Arc<Event>) -> Result<(), Refusal> {
         Ok(())
     }
+
+    /// Several times a second while the network is open: what time alone brings, such as a deadline. It should know
+    /// without reading rows that there is nothing to do. An error is noted, and the next tick comes all the same.
+    ///
+    /// # Errors
+    /// Whatever kept it from doing its work.
+    async fn tick(&self, _backstage: &Backstage) -> Result<(), Refusal> {
+        Ok(())
+    }
 }
 
 /// What a mod reaches outside of transactions.

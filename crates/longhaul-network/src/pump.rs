@@ -74,6 +74,11 @@ impl Pump {
         self.state().head
     }
 
+    /// Everything behind it is in RAM.
+    pub(crate) fn floor(&self) -> i64 {
+        self.state().tail.floor
+    }
+
     pub(crate) fn watch(&self) -> watch::Receiver<i64> {
         self.head.subscribe()
     }

@@ -100,6 +100,8 @@ CREATE TABLE network_events (
     PRIMARY KEY (tenant_id, network_id, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX network_events_by_route ON network_events (tenant_id, network_id, route, seq);
-CREATE UNIQUE INDEX network_events_answered ON network_events (tenant_id, network_id, sender, origin_id)
+CREATE UNIQUE INDEX network_events_answered ON network_events (tenant_id, network_id, origin_id, sender)
     WHERE answered = 1;
+CREATE INDEX network_events_by_id ON network_events (tenant_id, network_id, event_id)
+    WHERE event_id <> origin_id;
 ";

@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_service::Service;
 
-use crate::{edge::Limits, front::Peer};
+use crate::{edge::Limits, front::Peer, grpc};
 
 /// A pause after the system refused a connection, as when it has no descriptors left.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
@@ -37,6 +37,8 @@ pub(crate) struct Listening {
     /// Cancelled when open requests have had their time.
     pub(crate) cut: CancellationToken,
     pub(crate) open: TaskTracker,
+    /// With these bounds HTTP/2 is spoken, else HTTP/1.1.
+    pub(crate) http2: Option<grpc::Bounds>,
 }
 
 impl Listening {
@@ -96,7 +98,10 @@ impl Listening {
     }
 
     async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: SocketAddr) {
-        let Self { router, limits, shutdown, .. } = self;
+        let Self { router, limits, shutdown, http2, .. } = self;
+        if let Some(bounds) = http2 {
+            return grpc::speak(stream, peer, router, (bounds, limits), shutdown).await;
+        }
         let service = service_fn(move |request: Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));

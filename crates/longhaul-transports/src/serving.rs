@@ -1,9 +1,10 @@
 //! All transports of a network, from listening to the end.
 
-use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::Router;
 use longhaul_network::Network;
+use longhaul_tools::mcp::Shelf;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -14,19 +15,30 @@ use crate::{
     front::Front,
     grpc, http,
     listen::Listening,
+    mcp::McpDoor,
     settings::ServingSettings,
     ws,
 };
 
 /// What other crates serve on the same ports, and what is to be shown of transports of their own.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Extra {
     /// Routes beside those of this crate, behind the same edge: `Host`, `Origin`, bounds of bodies and time.
     pub http_routers: Vec<Router>,
     /// Services beside `openagents.AgentService` on the gRPC port.
     pub grpc_routes: Vec<Routes>,
+    /// What the MCP server offers beside the events of mods: prompts, resources, tools that ask their caller.
+    pub mcp_shelf: Option<Arc<dyn Shelf>>,
+    /// The descriptions of those services for reflection: encoded `FileDescriptorSet`s.
+    pub grpc_descriptions: Vec<&'static [u8]>,
     /// Transports that are served elsewhere, as `/api/health` lists them: `{"type": "libp2p", "config": {…}}`.
     pub transports: Vec<Value>,
+}
+
+impl fmt::Debug for Extra {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Extra").field("transports", &self.transports).finish_non_exhaustive()
+    }
 }
 
 /// Why a network is not served.
@@ -55,6 +67,12 @@ pub enum ServeError {
         /// What is wrong.
         problem: String,
     },
+    /// A service's description is none. A bug of whoever gave it.
+    #[error("the description of a gRPC service cannot be read: {problem}")]
+    Description {
+        /// What is wrong.
+        problem: String,
+    },
 }
 
 /// A network that is served. Ends with [`Self::stop`]; dropped, it goes on until the runtime ends.
@@ -69,6 +87,7 @@ pub struct Serving {
     cut: CancellationToken,
     open: TaskTracker,
     shutdown_max: Duration,
+    mcp: Option<McpDoor>,
 }
 
 impl Serving {
@@ -91,7 +110,7 @@ impl Serving {
     pub async fn start_with(network: Network, settings: ServingSettings, extra: Extra) -> Result<Self, ServeError> {
         raise_open_files(settings.limits.connections_max);
         let ServingSettings { http, grpc, websocket, limits, recommended } = settings;
-        let Extra { http_routers, grpc_routes, transports } = extra;
+        let Extra { mut http_routers, grpc_routes, grpc_descriptions, mcp_shelf, transports } = extra;
         let http_listener = match &http {
             Some(http) => Some(listener(http.address, http.tls.as_ref()).await?),
             None => None,
@@ -119,31 +138,31 @@ impl Serving {
             shutdown: shutdown.clone(),
             cut: cut.clone(),
             open: open.clone(),
+            http2: None,
         };
+        let mcp = http.as_ref().is_some_and(|http| http.mcp).then(|| McpDoor::new(front.clone(), mcp_shelf));
+        http_routers.extend(mcp.clone().map(McpDoor::routes));
         let https = http.as_ref().is_some_and(|http| http.tls.is_some());
         if let (Some(http), Some((listener, at))) = (&http, http_listener) {
             let tls = http.tls.as_ref().map(|files| acceptor(files, &["http/1.1"])).transpose()?;
             let guard = Guard::new(at, &http.hosts, tls.is_some(), &http.origins);
-            let router = http::service(front.clone(), guard, http, http_routers);
+            let router = http::service(front.clone(), guard, std::mem::take(&mut http_routers));
             open.spawn(listening(router, tls).run(listener));
         }
         if let Some((listener, at)) = ws_listener {
             let guard = Guard::new(at, &[], false, &[]);
             open.spawn(listening(ws::alone(front.clone(), guard), None).run(listener));
         }
-        if let (Some(grpc), Some((listener, _))) = (grpc, grpc_listener) {
-            let work = grpc::serve(network, grpc, limits.clone(), listener, grpc_routes, shutdown.clone())?;
-            let cut = cut.clone();
-            open.spawn(async move {
-                tokio::select! {
-                    () = work => {}
-                    () = cut.cancelled() => {}
-                }
-            });
+        if let (Some(grpc), Some((listener, at))) = (grpc, grpc_listener) {
+            let tls = grpc.tls.as_ref().map(|files| acceptor(files, &["h2"])).transpose()?;
+            let (router, bounds) = grpc::service(front.clone(), &grpc, at, grpc_routes, &grpc_descriptions)
+                .map_err(|error| ServeError::Description { problem: error.to_string() })?;
+            let listening = Listening { http2: Some(bounds), ..listening(router, tls) };
+            open.spawn(listening.run(listener));
         }
         let shutdown_max = limits.shutdown_max;
         let notices = Vec::new();
-        Ok(Self { http: http_at, https, grpc: grpc_at, websocket: ws_at, notices, shutdown, cut, open, shutdown_max })
+        Ok(Self { http: http_at, https, grpc: grpc_at, websocket: ws_at, notices, shutdown, cut, open, shutdown_max, mcp })
     }
 
     /// Where clients reach it: `http://127.0.0.1:PORT`; nothing when HTTP is not served.
@@ -183,6 +202,9 @@ impl Serving {
         if tokio::time::timeout(self.shutdown_max, self.open.wait()).await.is_err() {
             self.cut.cancel();
             self.open.wait().await;
+        }
+        if let Some(mcp) = self.mcp {
+            mcp.leave().await;
         }
     }
 }

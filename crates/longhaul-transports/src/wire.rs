@@ -136,7 +136,7 @@ pub fn visibility(word: Option<&str>) -> Result<Visibility, Refusal> {
     })
 }
 
-fn visibility_word(visibility: Visibility) -> &'static str {
+pub(crate) fn visibility_word(visibility: Visibility) -> &'static str {
     match visibility {
         Visibility::Public => "public",
         Visibility::Network => "network",

@@ -91,13 +91,7 @@ pub fn read(read: &ReadTx<'_>, scope: &Scope, network: &str, agent: &str) -> Res
 ///
 /// # Errors
 /// Those of the store.
-pub fn write(
-    tx: &mut Tx<'_>,
-    scope: &Scope,
-    network: &str,
-    agent: &str,
-    breaker: &Breaker,
-) -> Result<(), StoreError> {
+pub fn write(tx: &mut Tx<'_>, scope: &Scope, network: &str, agent: &str, breaker: &Breaker) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(
         "INSERT INTO agent_breakers (tenant_id, network_id, agent_id, failures, rests_until, why, at)
@@ -105,15 +99,7 @@ pub fn write(
          ON CONFLICT (tenant_id, network_id, agent_id)
          DO UPDATE SET failures = excluded.failures, rests_until = excluded.rests_until, why = excluded.why,
              at = excluded.at",
-        &values![
-            &scope.tenant,
-            network,
-            agent,
-            breaker.failures,
-            breaker.rests_until,
-            &breaker.why,
-            now
-        ],
+        &values![&scope.tenant, network, agent, breaker.failures, breaker.rests_until, &breaker.why, now],
     )
     .map(drop)
 }

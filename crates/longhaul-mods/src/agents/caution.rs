@@ -135,7 +135,10 @@ mod tests {
         let at = TimeMs(10_000);
         assert_eq!(caution.look(&said("ada", "hello", 0), at), Err(Ignored::Own));
         caution.said("The index is built while you sleep.");
-        assert_eq!(caution.look(&said("bridge", "> the index is  built\n> while you sleep.", 0), at), Err(Ignored::Echo));
+        assert_eq!(
+            caution.look(&said("bridge", "> the index is  built\n> while you sleep.", 0), at),
+            Err(Ignored::Echo)
+        );
         assert_eq!(caution.look(&said("bob", "and then?", 3), at), Err(Ignored::Hops));
         assert_eq!(caution.look(&said("bob", "and then?", 2), at), Ok(()));
         assert_eq!(caution.look(&said("bob", "and then?", 0), at), Ok(()));
@@ -149,6 +152,10 @@ mod tests {
         let mut caution = Caution::new("ada", CautionSettings::default());
         caution.said("yes");
         assert_eq!(caution.look(&said("bob", "yes", 0), TimeMs(0)), Ok(()));
-        assert_eq!(caution.look(&said("bob", "Yes", 1), TimeMs(0)), Err(Ignored::Echo), "agents do not say yes for ever");
+        assert_eq!(
+            caution.look(&said("bob", "Yes", 1), TimeMs(0)),
+            Err(Ignored::Echo),
+            "agents do not say yes for ever"
+        );
     }
 }

@@ -21,7 +21,8 @@ const SHARE: u64 = 4;
 #[must_use]
 pub fn bounded(said: &[Said], tokens_max: u64) -> String {
     // Room for the line that says what was left out.
-    let note = |left: usize| if left == 0 { String::new() } else { format!("({left} earlier messages are left out)\n") };
+    let note =
+        |left: usize| if left == 0 { String::new() } else { format!("({left} earlier messages are left out)\n") };
     let mut room = tokens_max.saturating_sub(estimate_tokens(&note(said.len())));
     let mut lines = Vec::new();
     for one in said.iter().rev() {

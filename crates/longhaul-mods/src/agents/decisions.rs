@@ -5,7 +5,9 @@
 //! whoever's group has the permission `decide` overrules instead: the decision becomes the next version, and says which
 //! it did not know. Invariant: versions rise by one, each from one decision, and nothing that was decided is lost.
 
-use longhaul_network::{Event, Manifest, Mod, ModEvent, ModTool, Outcome, Pattern, Prepared, Refusal, Reply, Sender, Stage};
+use longhaul_network::{
+    Event, Manifest, Mod, ModEvent, ModTool, Outcome, Pattern, Prepared, Refusal, Reply, Sender, Stage,
+};
 use longhaul_store::{ReadTx, Row, StoreError, values};
 use serde_json::{Value, json};
 

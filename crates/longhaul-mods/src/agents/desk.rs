@@ -200,7 +200,10 @@ impl Desk {
                 self.draft(id, "thread.reply.post", Address::Channel(channel.clone()), object(payload))?
             }
             (_, Way::Other) if message.name != "agent.message" && message.from.contains(':') => {
-                return Err(Refusal::invalid(format!("{} is nobody's message: there is nobody to answer", message.name)));
+                return Err(Refusal::invalid(format!(
+                    "{} is nobody's message: there is nobody to answer",
+                    message.name
+                )));
             }
             _ => self.direct(id, &message.from.parse()?, text)?,
         };

@@ -190,8 +190,17 @@ impl AgentFile {
             }
         }
         let known = [
-            "instruction", "provider", "model_name", "api_base", "react_to_all_messages", "max_iterations", "triggers",
-            "api_key", "mcps", "tools", "reaction_delay",
+            "instruction",
+            "provider",
+            "model_name",
+            "api_base",
+            "react_to_all_messages",
+            "max_iterations",
+            "triggers",
+            "api_key",
+            "mcps",
+            "tools",
+            "reaction_delay",
         ];
         reader.unknown(config, AT, &known);
         Ok(())
@@ -232,8 +241,17 @@ impl AgentFile {
         };
         reader.unknown(memory, "longhaul.memory.", &["recall", "keep", "hits"]);
         let known = [
-            "description", "capabilities", "group", "tokens_per_task", "tokens_per_day", "time_limit_seconds",
-            "concurrency", "hops_max", "context_tokens", "answer_tokens", "memory",
+            "description",
+            "capabilities",
+            "group",
+            "tokens_per_task",
+            "tokens_per_day",
+            "time_limit_seconds",
+            "concurrency",
+            "hops_max",
+            "context_tokens",
+            "answer_tokens",
+            "memory",
         ];
         reader.unknown(own, AT, &known);
         Ok(())

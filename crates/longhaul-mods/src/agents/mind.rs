@@ -28,7 +28,7 @@ use super::{
     context::{Said, bounded, shortened},
     desk::Desk,
     file::AgentFile,
-    heard::{Message, Way, cut},
+    heard::{Message, cut},
     link::{Link, may_pass},
     purse::TaskPurse,
     tools::{NetworkTools, prompt, told},
@@ -129,7 +129,8 @@ pub(crate) async fn own_task(store: &Store, scope: &Scope, network: &str, agent:
 /// Never: what does not belong into a name is left out.
 #[must_use]
 pub fn partition(network: &str) -> Namespace {
-    let plain: String = network.to_lowercase().chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).collect();
+    let plain: String =
+        network.to_lowercase().chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).collect();
     let name = format!("network:{}", plain.chars().take(100).collect::<String>());
     name.parse().unwrap_or_default()
 }
@@ -472,10 +473,4 @@ impl ToolHost for Hands {
         }
         Ok(self.gives_up.then(|| self.trouble.why().unwrap_or_else(|| "the model could not be asked".to_owned())))
     }
-}
-
-/// Whether a message is one that somebody said.
-#[must_use]
-pub fn is_said(message: &Message) -> bool {
-    matches!(message.way, Way::Direct | Way::Mention | Way::Post | Way::Reply)
 }

@@ -9,6 +9,7 @@
 
 pub mod breaker;
 mod caution;
+pub mod community;
 mod contained;
 mod context;
 pub mod decisions;
@@ -31,5 +32,5 @@ pub use link::{Link, LocalLink, NetworkTool, may_pass};
 pub use mind::{Mind, MindParts, Turn, partition};
 pub use purse::{Spent, TaskPurse, TokenBudget};
 pub use remote::{HttpLink, Joining};
-pub use tools::{NetworkTools, prompt};
+pub use tools::NetworkTools;
 pub use worker::{AgentWorked, WorkSettings, Worker, WorkerError, was_sent_away, work};

@@ -98,15 +98,7 @@ impl Purse for TaskPurse {
             tx.execute(
                 "INSERT INTO agent_spending (tenant_id, network_id, agent_id, task, spending_id, tokens, settled, at)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7)",
-                &values![
-                    &purse.scope.tenant,
-                    &purse.network,
-                    &purse.agent,
-                    &purse.task,
-                    &id,
-                    wanted.tokens(),
-                    now
-                ],
+                &values![&purse.scope.tenant, &purse.network, &purse.agent, &purse.task, &id, wanted.tokens(), now],
             )?;
             Ok::<_, StoreError>(Reserved::Granted(Reservation { id, wanted }))
         });

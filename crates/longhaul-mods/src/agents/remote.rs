@@ -3,15 +3,22 @@
 //! It owns the client's side of the contract and nothing of the server's. Invariants: the secret is sent to the network's
 //! address and nowhere else, and is in no log; a poll that failed is made again by the caller, never here.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use longhaul_core::TimeMs;
 use longhaul_network::{
     Address, AgentId, Draft, Event, EventName, Refusal, RefusalKind, Registration, Reply, Sender, Visibility,
 };
-use reqwest::{Client, Response, StatusCode, Url, redirect};
+use reqwest::{Client, Response, StatusCode, Url, header::AUTHORIZATION, redirect};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
 
 use super::link::Link;
 
@@ -31,6 +38,19 @@ pub struct Joining {
     pub url: String,
     /// Name, group, credential, secret, what it says of itself.
     pub registration: Registration,
+    /// A file for the secret and the place in the events, so that the agent comes back after a restart and misses
+    /// nothing; made for nobody else to read. Without it a restart is a new registration.
+    pub state: Option<PathBuf>,
+}
+
+/// What is in the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct State {
+    agent: String,
+    network: String,
+    secret: String,
+    /// Everything up to here has been handled.
+    cursor: Option<i64>,
 }
 
 impl fmt::Debug for Joining {
@@ -47,12 +67,18 @@ pub struct HttpLink {
     network: String,
     secret: String,
     group: String,
+    state: Option<PathBuf>,
+    /// Everything up to the first has been handled; up to the second it was handed out.
+    places: Mutex<(Option<i64>, Option<i64>)>,
 }
 
 impl fmt::Debug for HttpLink {
     /// Without the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpLink").field("base", &self.base.as_str()).field("agent", &self.agent).finish_non_exhaustive()
+        f.debug_struct("HttpLink")
+            .field("base", &self.base.as_str())
+            .field("agent", &self.agent)
+            .finish_non_exhaustive()
     }
 }
 
@@ -78,7 +104,11 @@ impl HttpLink {
             .tls_backend_preconfigured(tls(&base)?)
             .build()
             .map_err(|error| wrong(format!("cannot be reached: {error}")))?;
+        let kept =
+            joining.state.as_deref().and_then(kept).filter(|kept| kept.agent == joining.registration.agent.as_str());
+        let kept = kept.unwrap_or_default();
         let Registration { agent, group, credential, secret, metadata, capabilities, .. } = joining.registration;
+        let secret = secret.or_else(|| Some(kept.secret.clone()).filter(|secret| !secret.is_empty()));
         let mut metadata = metadata;
         if !capabilities.is_empty() {
             metadata.insert("capabilities".into(), json!(capabilities));
@@ -95,7 +125,44 @@ impl HttpLink {
         if secret.is_empty() {
             return Err(wrong("is no network's: it gave no secret".into()));
         }
-        Ok(Self { client, base, agent, network, secret, group })
+        // The place belongs to the network that gave it.
+        let cursor = kept.cursor.filter(|_| kept.network == network);
+        let places = Mutex::new((cursor, cursor));
+        let link = Self { client, base, agent, network, secret, group, state: joining.state, places };
+        link.keep(cursor).await?;
+        Ok(link)
+    }
+
+    /// Writes the secret and the place down.
+    async fn keep(&self, cursor: Option<i64>) -> Result<(), Refusal> {
+        let Some(path) = self.state.clone() else { return Ok(()) };
+        let (agent, network) = (self.agent.to_string(), self.network.clone());
+        let state = State { agent, network, secret: self.secret.clone(), cursor };
+        let text = serde_json::to_string(&state).unwrap_or_default();
+        let shown = path.display().to_string();
+        let written = tokio::task::spawn_blocking(move || write(&path, &text)).await;
+        let failed = match written {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        Err(Refusal::invalid(format!("the agent's state cannot be written to {shown}: {failed}")))
+    }
+
+    fn poll_url(&self, max: usize, wait: Duration, after: Option<i64>) -> Result<Url, Refusal> {
+        let mut url = at(&self.base, "api/poll")?;
+        url.query_pairs_mut()
+            .append_pair("agent_id", self.agent.as_str())
+            .append_pair("wait", &wait.as_secs_f64().to_string())
+            .append_pair("limit", &max.clamp(1, 200).to_string());
+        if let Some(after) = after {
+            url.query_pairs_mut().append_pair("after", &after.to_string());
+        }
+        Ok(url)
+    }
+
+    fn bearer(&self) -> String {
+        format!("Bearer {}:{}", self.agent, self.secret)
     }
 
     /// The secret, for a return after a restart.
@@ -198,15 +265,17 @@ impl Link for HttpLink {
         Ok(Reply { success, message, data, repeated })
     }
 
-    async fn receive(&self, _max: usize, wait: Duration) -> Result<Vec<Arc<Event>>, Refusal> {
+    async fn receive(&self, max: usize, wait: Duration) -> Result<Vec<Arc<Event>>, Refusal> {
+        let mut places = self.places.lock().await;
+        let (handled, given) = *places;
+        if given != handled {
+            self.keep(given).await?;
+            places.0 = given;
+        }
         let wait = wait.min(HOLD_MAX);
-        let mut url = at(&self.base, "api/poll")?;
-        url.query_pairs_mut()
-            .append_pair("agent_id", self.agent.as_str())
-            .append_pair("secret", &self.secret)
-            .append_pair("wait", &wait.as_secs().to_string());
-        let sent = self.client.get(url).timeout(wait + ANSWER_MAX).send().await;
-        let (status, mut answer) = read(sent, &self.base).await?;
+        let url = self.poll_url(max, wait, given)?;
+        let asked = self.client.get(url).header(AUTHORIZATION, self.bearer()).timeout(wait + ANSWER_MAX);
+        let (status, mut answer) = read(asked.send().await, &self.base).await?;
         if answer.get("success") != Some(&Value::Bool(true)) {
             return Err(refused(status, &answer));
         }
@@ -214,6 +283,9 @@ impl Link for HttpLink {
             Some(Value::Array(messages)) => messages,
             _ => Vec::new(),
         };
+        if let Some(cursor) = answer.get("cursor").and_then(Value::as_i64).filter(|_| !messages.is_empty()) {
+            places.1 = Some(cursor);
+        }
         Ok(messages.into_iter().filter_map(|event| self.event(event)).map(Arc::new).collect())
     }
 
@@ -225,14 +297,35 @@ impl Link for HttpLink {
     }
 }
 
+fn kept(path: &Path) -> Option<State> {
+    let text = std::fs::read_to_string(path).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Whole or not at all, and for nobody else.
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::{
+        io::Write,
+        os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    };
+    if let Some(folder) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let staged = path.with_extension("new");
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&staged)?;
+    file.write_all(text.as_bytes())?;
+    drop(file);
+    std::fs::rename(staged, path)
+}
+
 /// The system's certificate authorities for https, and none for http, where TLS does not happen.
 fn tls(base: &Url) -> Result<rustls::ClientConfig, Refusal> {
     use rustls_platform_verifier::BuilderVerifierExt;
     let broken = |error: rustls::Error| Refusal::new(RefusalKind::Unavailable, format!("no trusted TLS: {error}"));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(broken)?;
+    let builder =
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(broken)?;
     if base.scheme() == "http" {
         return Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth());
     }
@@ -244,10 +337,7 @@ fn at(base: &Url, path: &str) -> Result<Url, Refusal> {
     text.parse().map_err(|_| Refusal::invalid(format!("{text} is no address")))
 }
 
-async fn read(
-    sent: Result<Response, reqwest::Error>,
-    base: &Url,
-) -> Result<(StatusCode, Map<String, Value>), Refusal> {
+async fn read(sent: Result<Response, reqwest::Error>, base: &Url) -> Result<(StatusCode, Map<String, Value>), Refusal> {
     let place = base.host_str().unwrap_or_default().to_owned();
     let port = base.port_or_known_default().unwrap_or_default();
     // The error itself may hold the address with the secret in it.
@@ -257,7 +347,10 @@ async fn read(
         } else {
             (RefusalKind::Unavailable, "does not answer")
         };
-        Refusal::new(kind, format!("the network at {place}:{port} {what}: is it running? `longhaul network start` starts it"))
+        Refusal::new(
+            kind,
+            format!("the network at {place}:{port} {what}: is it running? `longhaul network start` starts it"),
+        )
     };
     let response = sent.map_err(away)?;
     let status = response.status();

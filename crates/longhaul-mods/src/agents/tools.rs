@@ -139,7 +139,7 @@ impl NetworkTools {
 
 /// What the model reads of an answer.
 #[must_use]
-pub fn told(reply: &Reply) -> String {
+pub(crate) fn told(reply: &Reply) -> String {
     let mut text = if reply.success { String::new() } else { "error: ".to_owned() };
     text.push_str(&reply.message);
     if let Some(data) = &reply.data {
@@ -156,7 +156,7 @@ pub fn told(reply: &Reply) -> String {
 
 /// The message as a model reads it, with what was said before and what is remembered.
 #[must_use]
-pub fn prompt(message: &Message, instruction: &str, before: &str, remembered: &str) -> String {
+pub(crate) fn prompt(message: &Message, instruction: &str, before: &str, remembered: &str) -> String {
     use super::heard::Way;
     let how = match (message.way, &message.channel) {
         (Way::Direct, _) => "says to you alone".to_owned(),

@@ -2,5 +2,6 @@
 
 mod delivery;
 mod entry;
+mod files;
 mod ground;
 mod handled;
