@@ -29,7 +29,8 @@ async fn a_post_over_any_transport_is_the_same_event_on_every_other() {
     let topic = peer.gossip("general").await.unwrap();
     let mut traces = Vec::new();
     for over in ["http", "websocket", "grpc", "libp2p", "gossip"] {
-        let payload = json!({"message_type": "channel_message", "channel": "general", "content": {"text": "one event, 하나"}});
+        let payload =
+            json!({"message_type": "channel_message", "channel": "general", "content": {"text": "one event, 하나"}});
         let post = Said::new(&format!("post-{over}"), "thread.channel_message.post", "channel:general", payload);
         match over {
             "http" => assert!(town.send_http("poster", &secret, &post).await.success),
@@ -76,7 +77,8 @@ async fn a_question_over_any_transport_is_heard_and_answered_the_same() {
     let is_told = |event: &Value| event["event_name"] == "thread.direct_message.notification";
     let mut traces = Vec::new();
     for over in ["http", "websocket", "grpc", "libp2p", "a2a"] {
-        let payload = json!({"message_type": "direct_message", "target_agent_id": "answering", "content": {"text": "why?"}});
+        let payload =
+            json!({"message_type": "direct_message", "target_agent_id": "answering", "content": {"text": "why?"}});
         let question = Said::new(&format!("ask-{over}"), "thread.direct_message.send", "agent:answering", payload);
         let bearer = format!("asking:{asking}");
         let mut task = Value::Null;
@@ -94,7 +96,8 @@ async fn a_question_over_any_transport_is_heard_and_answered_the_same() {
             }
         }
         let heard = next_of(&expert, is_told).await;
-        let answer = json!({"target_agent_id": "asking", "content": {"text": "because"}, "message_type": "direct_message"});
+        let answer =
+            json!({"target_agent_id": "asking", "content": {"text": "because"}, "message_type": "direct_message"});
         let mut draft =
             Said::new(&format!("answer-{over}"), "thread.direct_message.send", "agent:asking", answer).draft();
         draft.response_to = Some(heard["event_id"].as_str().unwrap().to_owned());
@@ -151,7 +154,11 @@ async fn the_same_id_over_another_transport_is_the_same_event() {
     while texts.last() != Some(&json!("last")) {
         let polled = town.poll("bob", &bob).await;
         let all = polled["messages"].as_array().unwrap();
-        texts.extend(all.iter().filter(|event| event["event_name"] == "agent.message").map(|event| event["payload"]["text"].clone()));
+        texts.extend(
+            all.iter()
+                .filter(|event| event["event_name"] == "agent.message")
+                .map(|event| event["payload"]["text"].clone()),
+        );
     }
     assert_eq!(texts, [json!("once"), json!("last")]);
     town.close().await;

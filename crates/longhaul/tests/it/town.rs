@@ -94,7 +94,8 @@ impl Town {
 
     /// Comes in as an administrator; its secret.
     pub(crate) async fn join_as_admin(&self, agent: &str) -> String {
-        let told = self.post("/api/register", &json!({"agent_id": agent, "agent_group": "admin", "password_hash": SESAME}));
+        let told =
+            self.post("/api/register", &json!({"agent_id": agent, "agent_group": "admin", "password_hash": SESAME}));
         told.await["secret"].as_str().unwrap().to_owned()
     }
 
@@ -318,7 +319,9 @@ impl Ears {
         let grpc = async {
             loop {
                 let polled = town.poll_grpc("ear-grpc", &self.secrets["ear-grpc"]).await;
-                if let Some(found) = polled.data["messages"].as_array().and_then(|all| all.iter().find(|one| is_post(one))) {
+                if let Some(found) =
+                    polled.data["messages"].as_array().and_then(|all| all.iter().find(|one| is_post(one)))
+                {
                     return found.clone();
                 }
             }
@@ -341,7 +344,8 @@ impl Ears {
 /// The next event of a peer for which this holds; acknowledged.
 pub(crate) async fn next_of(peer: &Peer, is_meant: impl Fn(&Value) -> bool) -> Value {
     loop {
-        let heard = tokio::time::timeout(LONG, peer.next()).await.expect("nothing comes").expect("the connection ended");
+        let heard =
+            tokio::time::timeout(LONG, peer.next()).await.expect("nothing comes").expect("the connection ended");
         let event = match heard {
             Heard::Event { seq, event } => {
                 peer.acknowledge(seq).await.unwrap();
