@@ -68,7 +68,10 @@ impl Network {
         self.check_room(now)?;
         let secret = digest::new_secret(self.0.store.ambient());
         let profile = self.profile_of(&registration, &group, digest::of(&secret), 1);
-        let joins: Vec<String> = self.0.settings.channels.iter().map(|(name, _)| name.clone()).collect();
+        // Whoever only looks after the network says so, and is in no channel.
+        let joins = registration.metadata.get("joins_channels") != Some(&Value::Bool(false));
+        let channels = self.0.settings.channels.iter().filter(|_| joins);
+        let joins: Vec<String> = channels.map(|(name, _)| name.clone()).collect();
         let member = Member { agent: registration.agent.clone(), group: profile.group.clone(), generation: 1 };
         self.commit(move |tx, network, first| {
             let (key, id) = (&network.0.key, &registration.agent);
