@@ -68,6 +68,11 @@ For other programs and other people:
   longhaul serve                                  all of it over HTTP; prints the first key once
   longhaul keys create --role viewer              a key for somebody else
 
+Networks of agents:
+  longhaul network init research                  a folder that can be served; prints a password once
+  longhaul network start research                 over HTTP, gRPC, MCP, A2A; agents join and leave
+  longhaul network events research --follow       what is said, live; status, agents, top, kick
+
 Environment:
   OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL   the model's service (any OpenAI-compatible one)
   ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL           the same for anthropic:NAME

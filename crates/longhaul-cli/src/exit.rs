@@ -6,6 +6,7 @@ use longhaul::{
     ErrorKind, EvalError, LonghaulError, MemoriesError, OperateError, ServingError,
     knowledge::KnowledgeError,
     memory::MemoryError,
+    network::NetworkError,
     settings::SettingsError,
     tools::mcp::McpError,
     workspace::{review::ReviewError, sessions::SessionError},
@@ -83,6 +84,7 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     let kind = kind.or_else(|| error.downcast_ref::<ServingError>().map(ServingError::kind));
     let kind = kind.or_else(|| error.downcast_ref::<KnowledgeError>().map(of_knowledge));
     let kind = kind.or_else(|| error.downcast_ref::<SessionError>().map(longhaul::session_error_kind));
+    let kind = kind.or_else(|| error.downcast_ref::<NetworkError>().map(NetworkError::kind));
     let kind = kind.or_else(|| error.downcast_ref::<ReviewError>().map(longhaul::review_error_kind));
     match kind.or_else(|| error.downcast_ref::<McpError>().map(of_mcp)) {
         Some(ErrorKind::Usage) => Exit::Usage,

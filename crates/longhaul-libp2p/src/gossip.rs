@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     node::{Command, Node},
-    wire::{ToPeer, WireDraft, delivered},
+    wire::{ToPeer, WireDraft},
 };
 
 /// Messages of one author that wait for their turn; further ones are dropped.
@@ -127,6 +127,7 @@ pub(crate) async fn publish(node: Arc<Node>) {
             () = node.stop.cancelled() => return,
             events = ear.next(|| node.channels()) => events,
         };
+        let Some(events) = events else { return };
         for event in events {
             if let Some((topic, frame)) = to_publish(&node, &event)
                 && !node.ask(Command::Publish(topic, frame)).await
@@ -144,6 +145,6 @@ fn to_publish(node: &Node, event: &Event) -> Option<(String, Vec<u8>)> {
         Visibility::Public | Visibility::Network | Visibility::Channel => event.allowed_agents.is_none(),
         Visibility::Direct | Visibility::Restricted | Visibility::ModOnly => false,
     };
-    let frame = for_all.then(|| ToPeer::Event { seq: event.seq, event: delivered(event) }.to_bytes())?;
+    let frame = for_all.then(|| ToPeer::Event { seq: event.seq, event: event.to_contract() }.to_bytes())?;
     (frame.len() <= node.settings.gossip_bytes_max).then(|| (node.topic(channel), frame))
 }

@@ -18,7 +18,7 @@ use tokio::{
 use crate::{
     codec::{self, FrameError},
     node::{Command, Node},
-    wire::{FromPeer, ToPeer, WireDraft, delivered},
+    wire::{FromPeer, ToPeer, WireDraft},
 };
 
 /// A stream on which nobody has come in after this ends.
@@ -53,6 +53,8 @@ pub(crate) async fn run(node: Arc<Node>, peer: PeerId, stream: Stream) {
             }
         };
         node.stream_ended(&peer);
+        // Who has left may lose its connection now, where it listens to gossip, and has had its answer before.
+        node.ask(Command::Changed(peer)).await;
         if let Err(error) = ended {
             tracing::debug!(%peer, error = &error as &dyn std::error::Error, "an event stream ended");
         }
@@ -67,13 +69,13 @@ struct Session {
     member: Option<Member>,
     /// Ends the pushing with the session.
     pushing: JoinSet<()>,
-    /// For acknowledging, and how far it is.
-    acknowledging: Option<(Inbox, watch::Sender<i64>)>,
+    /// How far what was pushed is acknowledged.
+    acknowledged: Option<watch::Sender<i64>>,
 }
 
 impl Session {
     fn new(node: Arc<Node>, peer: PeerId) -> Self {
-        Self { node, peer, member: None, pushing: JoinSet::new(), acknowledging: None }
+        Self { node, peer, member: None, pushing: JoinSet::new(), acknowledged: None }
     }
 
     async fn speak(&mut self, stream: Stream) -> Result<(), FrameError> {
@@ -145,10 +147,11 @@ impl Session {
             Ok(said) => said,
             Err(error) => return ToPeer::refused(None, unreadable(&error)),
         };
-        if let Err(refusal) = self.node.may_try(&self.peer) {
-            return ToPeer::refused(None, refusal);
-        }
+        let may_try = self.node.may_try(&self.peer);
         let (request_id, came) = match said {
+            FromPeer::Register { request_id, .. } | FromPeer::Hello { request_id, .. } if may_try.is_err() => {
+                return ToPeer::refused(request_id, may_try.err().unwrap_or_else(nobody));
+            }
             FromPeer::Register {
                 request_id,
                 agent_id,
@@ -244,11 +247,13 @@ impl Session {
                 (request_id.clone(), self.receive(&member, request_id, after, out))
             }
             FromPeer::Ack { seq } => {
-                if let Some((inbox, acknowledged)) = &self.acknowledging {
-                    inbox.acknowledge(seq);
+                if let Some(acknowledged) = &self.acknowledged {
                     acknowledged.send_modify(|known| *known = seq.max(*known));
                 }
-                return Next::Nothing;
+                match self.node.network.acknowledge(&member, seq) {
+                    Ok(()) => return Next::Nothing,
+                    Err(refusal) => (None, Err(refusal)),
+                }
             }
             FromPeer::Topic { request_id, channel } => {
                 (request_id.clone(), self.topic(&member, request_id, channel).await)
@@ -260,7 +265,6 @@ impl Session {
             FromPeer::Unregister { request_id } => match self.node.network.unregister(&member).await {
                 Ok(()) => {
                     self.node.unbind(&self.peer, member.agent());
-                    self.node.ask(Command::Changed(self.peer)).await;
                     return Next::End(ToPeer::Unregistered { request_id });
                 }
                 Err(refusal) => (request_id, Err(refusal)),
@@ -294,12 +298,12 @@ impl Session {
         after: Option<i64>,
         out: &mpsc::Sender<Vec<u8>>,
     ) -> Result<ToPeer, Refusal> {
-        if self.acknowledging.is_some() {
+        if self.acknowledged.is_some() {
             return Err(Refusal::conflict("this stream receives already: open another one for another place"));
         }
         let inbox = self.node.network.inbox(member, after)?;
         let (sender, acknowledged) = watch::channel(0);
-        self.acknowledging = Some((self.node.network.inbox(member, after)?, sender));
+        self.acknowledged = Some(sender);
         let most = self.node.settings.unacknowledged_max;
         self.pushing.spawn(push(inbox, out.clone(), acknowledged, most));
         Ok(ToPeer::Receiving { request_id })
@@ -346,7 +350,7 @@ async fn push(mut inbox: Inbox, out: mpsc::Sender<Vec<u8>>, mut acknowledged: wa
                     return;
                 }
             }
-            let frame = ToPeer::Event { seq: event.seq, event: delivered(event) }.to_bytes();
+            let frame = ToPeer::Event { seq: event.seq, event: event.to_contract() }.to_bytes();
             if out.send(frame).await.is_err() {
                 return;
             }

@@ -3,9 +3,9 @@
 //! It owns the translation between frames and the network's types, and nothing else knows these shapes. Invariant:
 //! who an event comes from is never taken from a frame; a frame may only repeat it.
 
-use longhaul_network::{Address, AgentId, Draft, Event, Refusal, RefusalKind, Reply, Visibility};
+use longhaul_network::{Address, AgentId, Draft, Refusal, RefusalKind, Reply, Visibility};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// What a peer says on a stream.
 #[derive(Debug, Deserialize, Serialize)]
@@ -268,37 +268,4 @@ fn word(visibility: Visibility) -> &'static str {
         Visibility::Restricted => "restricted",
         Visibility::ModOnly => "mod_only",
     }
-}
-
-/// The event as it is delivered: the contract's fields, and ours (`origin_id`, `seq` beside it).
-pub(crate) fn delivered(event: &Event) -> Value {
-    json!({
-        "event_id": event.id,
-        "origin_id": event.origin_id,
-        "event_name": event.name.as_str(),
-        "source_id": event.from.to_string(),
-        "source_type": match event.from {
-            longhaul_network::Sender::Agent(_) => "agent",
-            longhaul_network::Sender::Mod(_) | longhaul_network::Sender::Network => "mod",
-        },
-        "source_agent_group": event.from_group,
-        "destination_id": match &event.to {
-            Address::Agent(agent) => agent.to_string(),
-            Address::Channel(_) | Address::Group(_) | Address::Mod(_) | Address::Everybody | Address::System => {
-                event.to.to_string()
-            }
-        },
-        "timestamp": event.at.0 / 1000,
-        "payload": event.payload,
-        "metadata": event.metadata,
-        "visibility": word(event.visibility),
-        "allowed_agents": event.allowed_agents.as_ref()
-            .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>()),
-        "relevant_mod": event.relevant_mod,
-        "requires_response": event.requires_response,
-        "response_to": event.response_to,
-        "thread_name": event.thread_name,
-        "text_representation": event.text,
-        "secret": null,
-    })
 }

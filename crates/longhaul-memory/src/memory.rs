@@ -94,6 +94,12 @@ impl Memory {
         Self { shared: Arc::new(shared) }
     }
 
+    /// The id of the model that embeds, where one is configured.
+    #[must_use]
+    pub fn embedder_id(&self) -> Option<&str> {
+        self.shared.embedder.as_ref().map(|embedder| embedder.id())
+    }
+
     /// Ranks by these settings from the next search on, in all clones of this handle.
     ///
     /// # Errors

@@ -237,6 +237,37 @@ pub fn wrong(name: &str, what: &str) -> Refusal {
     Refusal::invalid(format!("payload.{name} {what}"))
 }
 
+/// A number of a mod's `config`, at least 1.
+///
+/// # Errors
+/// That it is none.
+pub fn config_number(config: &Map<String, Value>, name: &str, default: usize) -> Result<usize, Refusal> {
+    match config.get(name) {
+        None | Some(Value::Null) => Ok(default),
+        Some(value) => value
+            .as_u64()
+            .filter(|number| *number >= 1)
+            .and_then(|number| usize::try_from(number).ok())
+            .ok_or_else(|| Refusal::invalid(format!("mods: config.{name} is no whole number of 1 or more"))),
+    }
+}
+
+/// A list of texts of a mod's `config`.
+///
+/// # Errors
+/// That it is none.
+pub fn config_texts(config: &Map<String, Value>, name: &str) -> Result<Option<Vec<String>>, Refusal> {
+    let no_list = || Refusal::invalid(format!("mods: config.{name} is no list of texts"));
+    match config.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Array(values)) => {
+            let texts = values.iter().map(|value| value.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>();
+            texts.map(Some).ok_or_else(no_list)
+        }
+        Some(_) => Err(no_list()),
+    }
+}
+
 /// JSON Schema of a payload: these fields, and those that have to be there.
 #[must_use]
 pub fn schema(properties: &[(&str, &str, &str)], required: &[&str]) -> Value {

@@ -15,6 +15,7 @@ mod background;
 mod credentials;
 mod digest;
 mod event;
+mod history;
 mod inbox;
 mod log;
 mod member;
@@ -36,6 +37,7 @@ mod wire;
 
 pub use credentials::of_password;
 pub use event::{Address, Draft, Event, EventName, ID_BYTES_MAX, NAME_BYTES_MAX, Pattern, Reply, Sender, Visibility};
+pub use history::{History, Said};
 pub use member::{AgentId, AgentView, Inbox, Member, Received, Registered, Registration, Via};
 pub use mods::{Backstage, Manifest, Mod, ModEvent, ModTool, Outcome, Prepared, Stage};
 pub use network::{ChannelView, Network, NetworkView};

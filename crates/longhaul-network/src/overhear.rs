@@ -6,19 +6,20 @@ use tokio::sync::watch;
 
 use crate::{AgentId, Event, Network, pump::Found};
 
-/// A place in the channels' events, from now on. Nothing is kept for it: who falls far behind misses some.
+/// A place in the channels' events. Nothing is kept for it: who falls behind what is in RAM misses what was before.
 #[derive(Debug)]
 pub struct Ear {
     network: Network,
-    head: watch::Receiver<i64>,
     position: i64,
+    head: watch::Receiver<i64>,
 }
 
 impl Network {
     /// Hears channels from now on.
     #[must_use]
     pub fn overhear(&self) -> Ear {
-        Ear { network: self.clone(), head: self.0.pump.watch(), position: self.0.pump.head() }
+        let head = self.0.pump.watch();
+        Ear { network: self.clone(), position: self.0.pump.head(), head }
     }
 
     /// Whether the agent is in the channel.
@@ -29,26 +30,28 @@ impl Network {
 }
 
 impl Ear {
-    /// What was said in these channels since the last call, in the order of the log; waits for something. Nothing when
-    /// the network is being closed.
-    pub async fn next(&mut self, channels: impl Fn() -> Vec<String>) -> Vec<Arc<Event>> {
+    /// What was said in these channels since the last call, in the order of the log; waits for something. Nothing once
+    /// the network is closed.
+    pub async fn next(&mut self, channels: impl Fn() -> Vec<String>) -> Option<Vec<Arc<Event>>> {
         loop {
-            self.head.borrow_and_update();
-            let routes: Vec<_> = channels().iter().map(|channel| (format!("c:{channel}").into(), 0)).collect();
-            let position = self.position.max(self.network.0.pump.floor());
-            match self.network.0.pump.read(&routes, position) {
-                Found::All { entries, until } => {
-                    self.position = until;
-                    if !entries.is_empty() {
-                        return entries.into_iter().map(|entry| entry.event).collect();
+            let head = *self.head.borrow_and_update();
+            if head > self.position {
+                let routes: Vec<_> = channels().iter().map(|channel| (format!("c:{channel}").into(), 0)).collect();
+                let (entries, until) = match self.network.0.pump.read(&routes, self.position) {
+                    Found::All { entries, until } => (entries, until),
+                    Found::Rows { until } => {
+                        tracing::warn!(from = self.position, until, "what was said in channels was not handed on");
+                        (Vec::new(), until)
                     }
+                };
+                self.position = until;
+                if !entries.is_empty() {
+                    return Some(entries.into_iter().map(|entry| entry.event).collect());
                 }
-                // What it would have to read is missed.
-                Found::Rows { until } => self.position = until,
             }
             tokio::select! {
-                changed = self.head.changed() => if changed.is_err() { return Vec::new() },
-                () = self.network.0.closing.cancelled() => return Vec::new(),
+                changed = self.head.changed() => changed.ok()?,
+                () = self.network.0.closing.cancelled() => return None,
             }
         }
     }

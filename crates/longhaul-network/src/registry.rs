@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
-        atomic::{AtomicBool, AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
 };
 
@@ -39,6 +39,8 @@ pub(crate) struct Agent {
     pub(crate) joined_seq: i64,
     profile: RwLock<Arc<Profile>>,
     last_seen: AtomicI64,
+    /// Events it has sent since this process serves the network.
+    pub(crate) sent: AtomicU64,
     /// Its row says less than is known here.
     pub(crate) dirty: AtomicBool,
     /// What its row says of when it was last heard of, and of what it has acknowledged.
@@ -99,6 +101,7 @@ impl Agent {
             joined_seq,
             profile: RwLock::new(Arc::new(profile)),
             last_seen: AtomicI64::new(last_seen.0),
+            sent: AtomicU64::new(0),
             dirty: AtomicBool::new(false),
             seen_written: AtomicI64::new(last_seen.0),
             cursor_written: AtomicI64::new(standing.cursor),

@@ -102,5 +102,6 @@ CREATE TABLE network_events (
 CREATE INDEX network_events_by_route ON network_events (tenant_id, network_id, route, seq);
 CREATE UNIQUE INDEX network_events_answered ON network_events (tenant_id, network_id, origin_id, sender)
     WHERE answered = 1;
-CREATE INDEX network_events_by_id ON network_events (tenant_id, network_id, event_id) WHERE route <> 's';
+CREATE INDEX network_events_by_id ON network_events (tenant_id, network_id, event_id)
+    WHERE event_id <> origin_id;
 ";

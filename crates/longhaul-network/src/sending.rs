@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -58,6 +58,7 @@ impl Network {
         let agent = self.standing_of(member)?;
         let now = self.now();
         agent.seen(now);
+        agent.sent.fetch_add(1, Ordering::Relaxed);
         let settings = &self.0.settings;
         let taken = agent.standing().bucket.take(settings.events_per_second, settings.events_burst, now);
         taken.map_err(|ms| Refusal {

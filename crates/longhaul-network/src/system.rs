@@ -57,6 +57,8 @@ pub(crate) async fn answer(network: &Network, member: &Member, draft: Draft) -> 
         }
         "claim_agent_id" => claim(network, member, payload),
         "verify_password" => verify(network, payload),
+        "status" => status(network, member),
+        "read_log" => read_log(network, member, payload).await,
         "invite_agent" => invite(network, member, payload).await,
         "update_network_profile" => update_profile(network, member, payload).await,
         "register_agent" => Ok(Reply::refused("you are registered: register other agents over their own connections")),
@@ -172,6 +174,62 @@ fn info(network: &Network) -> Value {
         "agents_present": view.present, "channel_count": view.channels, "topology_mode": "centralized",
         "network_profile": view.profile,
     })
+}
+
+/// How each agent stands, for those who govern.
+fn status(network: &Network, member: &Member) -> Result<Reply, Refusal> {
+    network.check_permission(member, "admin")?;
+    let (now, lease_ms, known) = (network.now(), network.lease_ms(), network.0.registry.read());
+    let agents = known.agents.values().map(|agent| {
+        let (profile, standing) = (agent.profile(), agent.standing());
+        json!({
+            "agent_id": agent.id.as_str(), "agent_group": &*profile.group, "connected": agent.is_present(now, lease_ms),
+            "transport_type": profile.via.as_str(), "last_seen": seconds(agent.last_seen()),
+            "queued": standing.queue.len(), "acknowledged": standing.cursor, "channels": standing.channels.len(),
+            "sent": agent.sent.load(std::sync::atomic::Ordering::Relaxed),
+        })
+    });
+    let agents: Vec<Value> = agents.collect();
+    drop(known);
+    let mut data = info(network);
+    if let Some(data) = data.as_object_mut() {
+        data.insert("command".to_owned(), "status".into());
+        data.insert("head".to_owned(), network.0.pump.head().into());
+        data.insert("agents".to_owned(), agents.into());
+        data.insert("mods".to_owned(), network.manifests().map(|one| one.name.clone()).collect());
+    }
+    Ok(Reply::done("how it stands", Some(data)))
+}
+
+/// The log, whoever it was for: for those who govern. Waits a while for something new.
+async fn read_log(network: &Network, member: &Member, payload: &Map<String, Value>) -> Result<Reply, Refusal> {
+    network.check_permission(member, "admin")?;
+    let number = |key: &str| payload.get(key).and_then(Value::as_f64).map(|number| number as i64);
+    let limit = usize::try_from(number("limit").unwrap_or(100)).unwrap_or(100).clamp(1, 500);
+    let mut head = network.head();
+    let newest = *head.borrow_and_update();
+    let after = match number("after") {
+        Some(after) => after.min(newest),
+        None => newest.saturating_sub(number("last").unwrap_or(0).max(0)),
+    };
+    let wait = u64::try_from(number("wait_ms").unwrap_or(0)).unwrap_or(0).min(10_000);
+    if newest <= after && wait > 0 {
+        // Nothing came, or the network is being closed: either way there is nothing to show.
+        let _ = tokio::time::timeout(Duration::from_millis(wait), head.changed()).await;
+    }
+    let found = network.log(after, limit).await?;
+    let cursor = found.last().map_or(after, |last| last.seq);
+    let events = found.iter().map(|event| {
+        let mut shown = event.to_contract();
+        if let Some(shown) = shown.as_object_mut() {
+            shown.insert("seq".to_owned(), event.seq.into());
+            shown.insert("timestamp_ms".to_owned(), event.at.0.into());
+        }
+        shown
+    });
+    let events: Vec<Value> = events.collect();
+    let data = json!({"type": "system_response", "command": "read_log", "events": events, "cursor": cursor});
+    Ok(Reply::done(format!("{} events", found.len()), Some(data)))
 }
 
 async fn poll(network: &Network, member: &Member) -> Result<Reply, Refusal> {

@@ -106,6 +106,15 @@ impl Front {
         })
     }
 
+    /// Somebody showed something wrong.
+    ///
+    /// # Errors
+    /// When that has been often.
+    pub(crate) fn stranger(&self, peer: Peer) -> Result<(), Refusal> {
+        self.0.meters.stranger();
+        self.0.strangers.take(&peer.network()).map_err(slow_down)
+    }
+
     /// Lets somebody in.
     pub(crate) async fn register(&self, peer: Peer, registration: Registration) -> Result<Registered, Refusal> {
         let address = peer.network();

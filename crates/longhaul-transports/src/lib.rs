@@ -13,6 +13,7 @@ mod front;
 pub mod grpc;
 mod http;
 mod listen;
+mod mcp;
 mod metrics;
 mod serving;
 mod settings;

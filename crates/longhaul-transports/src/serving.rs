@@ -1,9 +1,10 @@
 //! All transports of a network, from listening to the end.
 
-use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::Router;
 use longhaul_network::Network;
+use longhaul_tools::mcp::Shelf;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -14,21 +15,30 @@ use crate::{
     front::Front,
     grpc, http,
     listen::Listening,
+    mcp::McpDoor,
     settings::ServingSettings,
     ws,
 };
 
 /// What other crates serve on the same ports, and what is to be shown of transports of their own.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Extra {
     /// Routes beside those of this crate, behind the same edge: `Host`, `Origin`, bounds of bodies and time.
     pub http_routers: Vec<Router>,
     /// Services beside `openagents.AgentService` on the gRPC port.
     pub grpc_routes: Vec<Routes>,
+    /// What the MCP server offers beside the events of mods: prompts, resources, tools that ask their caller.
+    pub mcp_shelf: Option<Arc<dyn Shelf>>,
     /// The descriptions of those services for reflection: encoded `FileDescriptorSet`s.
     pub grpc_descriptions: Vec<&'static [u8]>,
     /// Transports that are served elsewhere, as `/api/health` lists them: `{"type": "libp2p", "config": {…}}`.
     pub transports: Vec<Value>,
+}
+
+impl fmt::Debug for Extra {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Extra").field("transports", &self.transports).finish_non_exhaustive()
+    }
 }
 
 /// Why a network is not served.
@@ -77,6 +87,7 @@ pub struct Serving {
     cut: CancellationToken,
     open: TaskTracker,
     shutdown_max: Duration,
+    mcp: Option<McpDoor>,
 }
 
 impl Serving {
@@ -99,7 +110,7 @@ impl Serving {
     pub async fn start_with(network: Network, settings: ServingSettings, extra: Extra) -> Result<Self, ServeError> {
         raise_open_files(settings.limits.connections_max);
         let ServingSettings { http, grpc, websocket, limits, recommended } = settings;
-        let Extra { http_routers, grpc_routes, grpc_descriptions, transports } = extra;
+        let Extra { mut http_routers, grpc_routes, grpc_descriptions, mcp_shelf, transports } = extra;
         let http_listener = match &http {
             Some(http) => Some(listener(http.address, http.tls.as_ref()).await?),
             None => None,
@@ -129,11 +140,13 @@ impl Serving {
             open: open.clone(),
             http2: None,
         };
+        let mcp = http.as_ref().is_some_and(|http| http.mcp).then(|| McpDoor::new(front.clone(), mcp_shelf));
+        http_routers.extend(mcp.clone().map(McpDoor::routes));
         let https = http.as_ref().is_some_and(|http| http.tls.is_some());
         if let (Some(http), Some((listener, at))) = (&http, http_listener) {
             let tls = http.tls.as_ref().map(|files| acceptor(files, &["http/1.1"])).transpose()?;
             let guard = Guard::new(at, &http.hosts, tls.is_some(), &http.origins);
-            let router = http::service(front.clone(), guard, http, http_routers);
+            let router = http::service(front.clone(), guard, std::mem::take(&mut http_routers));
             open.spawn(listening(router, tls).run(listener));
         }
         if let Some((listener, at)) = ws_listener {
@@ -149,7 +162,7 @@ impl Serving {
         }
         let shutdown_max = limits.shutdown_max;
         let notices = Vec::new();
-        Ok(Self { http: http_at, https, grpc: grpc_at, websocket: ws_at, notices, shutdown, cut, open, shutdown_max })
+        Ok(Self { http: http_at, https, grpc: grpc_at, websocket: ws_at, notices, shutdown, cut, open, shutdown_max, mcp })
     }
 
     /// Where clients reach it: `http://127.0.0.1:PORT`; nothing when HTTP is not served.
@@ -189,6 +202,9 @@ impl Serving {
         if tokio::time::timeout(self.shutdown_max, self.open.wait()).await.is_err() {
             self.cut.cancel();
             self.open.wait().await;
+        }
+        if let Some(mcp) = self.mcp {
+            mcp.leave().await;
         }
     }
 }

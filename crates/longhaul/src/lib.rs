@@ -15,6 +15,8 @@
 //! ```
 
 mod agents;
+pub mod chat;
+pub mod community;
 mod connect;
 mod elsewhere;
 mod embedding;
@@ -24,6 +26,8 @@ mod home;
 mod machine;
 mod mcp;
 mod memories;
+pub mod network;
+pub mod network_agents;
 mod notify;
 mod parked;
 mod people;
@@ -37,7 +41,7 @@ mod until;
 mod vectors;
 mod verify;
 
-pub use connect::{DEMO_CASSETTE, DEMO_OF_DOCUMENTS, DEMO_OF_RESEARCH};
+pub use connect::{DEMO_CASSETTE, DEMO_OF_DOCUMENTS, DEMO_OF_NETWORK, DEMO_OF_RESEARCH};
 pub use error::LonghaulError;
 pub use home::{Longhaul, Program};
 pub use longhaul_core::{
@@ -84,6 +88,7 @@ pub use memories::{
     Packing, Question, Remembering, memory_error_kind, memory_over, questions, receipt_lines, review_error_kind,
     session_error_kind,
 };
+pub use network::Network;
 pub use people::Resumed;
 pub use planning::Shown as PlanShown;
 pub use queries::{Details, FeatureView, ParkedView, Status};

@@ -8,7 +8,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderMap, Method, StatusCode, header},
+    http::{StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
@@ -19,7 +19,7 @@ use rmcp::transport::streamable_http_server::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{BearerToken, McpError, McpServer};
+use super::{BearerToken, McpError, McpServer, mounted::begins_session};
 
 /// Where the protocol is spoken.
 const PATH: &str = "/mcp";
@@ -123,7 +123,7 @@ impl HttpServer {
     }
 }
 
-fn sessions() -> LocalSessionManager {
+pub(super) fn sessions() -> LocalSessionManager {
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(SESSION_IDLE_MAX);
     sessions
@@ -155,10 +155,4 @@ async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
         return (StatusCode::SERVICE_UNAVAILABLE, again, text).into_response();
     }
     next.run(request).await
-}
-
-/// Whether a request may open a session: only those of revisions before 2026-07-28 do.
-fn begins_session(method: &Method, headers: &HeaderMap) -> bool {
-    let stateless = headers.get("mcp-protocol-version").is_some_and(|version| version.as_bytes() >= &b"2026-07-28"[..]);
-    method == Method::POST && !headers.contains_key("mcp-session-id") && !stateless
 }

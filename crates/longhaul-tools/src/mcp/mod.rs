@@ -10,7 +10,10 @@
 mod client;
 mod error;
 mod http;
+mod mounted;
+mod seal;
 mod server;
+mod shelf;
 mod stdio;
 mod token;
 
@@ -19,7 +22,9 @@ use std::time::Duration;
 pub use client::{McpClient, McpClients, McpServerSpec};
 pub use error::McpError;
 pub use http::{HttpServer, HttpSettings};
+pub use mounted::MountedServer;
 pub use server::McpServer;
+pub use shelf::{Listed, Offers, Question, Shelf, Stop, Talk};
 pub use token::BearerToken;
 
 /// What a server says of itself, and the bounds within which it works.

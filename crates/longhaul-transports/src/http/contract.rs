@@ -272,13 +272,14 @@ async fn polled(
     max: usize,
 ) -> Result<Received, Refusal> {
     let member = front.member(peer, agent, secret)?;
+    let _open = front.meters().stream("poll");
     let network = front.network();
     let received = async {
         match after {
             None => network.poll(&member, max, wait).await,
             Some(after) => {
                 let mut inbox = network.inbox(&member, Some(after))?;
-                inbox.acknowledge(after);
+                network.acknowledge(&member, after)?;
                 inbox.next(max, wait).await
             }
         }
@@ -319,6 +320,6 @@ async fn acknowledge(
     }
     let (agent, secret) = Credentials { agent_id: asked.agent_id, secret: asked.secret }.claimed(&headers)?;
     let member = front.member(peer, &agent, secret.as_deref())?;
-    front.network().inbox(&member, None)?.acknowledge(asked.cursor);
+    front.network().acknowledge(&member, asked.cursor)?;
     Ok(Json(Done { success: true }))
 }

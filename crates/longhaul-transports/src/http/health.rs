@@ -72,14 +72,13 @@ fn seen(front: &Front) -> Value {
     let agents: Map<String, Value> =
         present.iter().take(SHOWN_MAX).map(|agent| (agent.agent.to_string(), wire::agent(agent))).collect();
     let mods: Vec<Value> = network
-        .mods()
-        .iter()
-        .map(|one| json!({ "name": one.manifest().name, "enabled": true, "config": {} }))
+        .manifests()
+        .map(|one| json!({ "name": one.name, "enabled": true, "config": {} }))
         .collect();
     let up_ms = network.store().ambient().clock.now().0 - view.since.0;
     json!({
         "network_id": view.id,
-        "network_uuid": view.id,
+        "network_uuid": view.uuid,
         "network_name": view.name,
         "initialized": true,
         "is_running": true,
@@ -97,8 +96,8 @@ fn seen(front: &Front) -> Value {
         "manifest_transport": "http",
         "recommended_transport": front.recommended(),
         "max_connections": settings.agents_max,
-        "readme": settings.profile.get("readme").cloned().unwrap_or_default(),
-        "network_profile": public(&settings.profile),
+        "readme": view.profile.get("readme").cloned().unwrap_or_default(),
+        "network_profile": public(&view.profile),
     })
 }
 

@@ -55,7 +55,7 @@ fn told(data: Value) -> Json<Value> {
 }
 
 fn manifests(front: &Front) -> Vec<Manifest> {
-    front.network().mods().iter().map(|one| one.manifest()).collect()
+    front.network().manifests().cloned().collect()
 }
 
 fn known(front: &Front) -> Vec<Known> {

@@ -27,7 +27,6 @@ pub use openapi::document;
 use crate::{
     edge::{Guard, Limits},
     front::Front,
-    settings::HttpSettings,
     ws,
 };
 
@@ -42,14 +41,13 @@ fn described(limits: &Limits) -> OpenApiRouter<Front> {
 }
 
 /// The whole service behind its door.
-pub(crate) fn service(front: Front, guard: Guard, settings: &HttpSettings, others: Vec<Router>) -> Router {
+pub(crate) fn service(front: Front, guard: Guard, others: Vec<Router>) -> Router {
     let limits = front.limits().clone();
     let own = Router::from(described(&limits))
         .merge(studio::routes())
         .route("/ws", axum::routing::any(ws::upgrade))
         .layer(DefaultBodyLimit::max(limits.body_bytes_max))
         .with_state(front.clone());
-    let _ = settings;
     let others = others.into_iter().map(|router| router.layer(DefaultBodyLimit::max(limits.body_bytes_max)));
     let all = others.fold(own, Router::merge);
     all.fallback(|| async {

@@ -87,7 +87,7 @@ async fn stream(
     let turn = front.stream(&agent)?;
     let inbox = front.network().inbox(&member, after)?;
     if let (Some(last), true) = (last, auto) {
-        inbox.acknowledge(last);
+        front.network().acknowledge(&member, last)?;
     }
     let (pieces, waiting) = mpsc::channel(WAITING_MAX);
     let open = front.meters().stream("sse");

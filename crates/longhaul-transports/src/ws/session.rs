@@ -101,12 +101,14 @@ async fn converse(
         Err(refusal) => return failed(refusal).await,
     };
     let network = front.network();
-    let (inbox, acknowledging) = match (network.inbox(&member, resume_after), network.inbox(&member, None)) {
-        (Ok(inbox), Ok(acknowledging)) => (inbox, acknowledging),
-        (Err(refusal), _) | (_, Err(refusal)) => return failed(refusal).await,
+    let inbox = match network.inbox(&member, resume_after) {
+        Ok(inbox) => inbox,
+        Err(refusal) => return failed(refusal).await,
     };
-    if let Some(after) = resume_after {
-        acknowledging.acknowledge(after);
+    if let Some(after) = resume_after
+        && let Err(refusal) = network.acknowledge(&member, after)
+    {
+        return failed(refusal).await;
     }
     let view = network.view();
     let mut welcome = json!({
@@ -124,7 +126,6 @@ async fn converse(
         member,
         acks,
         out,
-        acknowledging,
         heard: AtomicBool::new(true),
         unacknowledged: Unacknowledged::default(),
     };
@@ -253,8 +254,6 @@ struct Connection<'a> {
     member: Member,
     acks: Acks,
     out: &'a mpsc::Sender<Message>,
-    /// Only acknowledges; the one that reads is the pusher's.
-    acknowledging: Inbox,
     /// The client has been heard of since the last ping.
     heard: AtomicBool,
     unacknowledged: Unacknowledged,
@@ -352,8 +351,8 @@ impl Connection<'_> {
                 if self.acks == Acks::Manual && !self.unacknowledged.acknowledged(seq) {
                     return Some(frames::error(&Refusal::invalid("seq: no message of this number is open")));
                 }
-                self.acknowledging.acknowledge(seq);
-                None
+                let acknowledged = self.front.network().acknowledge(&self.member, seq);
+                acknowledged.err().map(|refusal| frames::error(&refusal))
             }
             Said::Ping => Some(PONG.to_owned()),
             Said::Hello(_) | Said::Register(..) => {

@@ -19,9 +19,8 @@ pub(crate) fn measured(database: &str, rows: usize) -> Result<Value, Failure> {
     }
     let target = Connection::open(&beside)?;
     target.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")?;
-    let mut definitions = source.prepare(
-        "SELECT sql FROM sqlite_master WHERE tbl_name = ?1 AND sql IS NOT NULL ORDER BY type DESC, name",
-    )?;
+    let mut definitions = source
+        .prepare("SELECT sql FROM sqlite_master WHERE tbl_name = ?1 AND sql IS NOT NULL ORDER BY type DESC, name")?;
     for definition in definitions.query_map([TABLE], |row| row.get::<_, String>(0))? {
         target.execute_batch(&definition?)?;
     }

@@ -52,8 +52,7 @@ pub(crate) async fn acked(address: SocketAddr, flags: &Flags) -> Result<Value, F
 pub(crate) async fn missed(address: SocketAddr, flags: &Flags) -> Result<Value, Failure> {
     let noted: Value = serde_json::from_slice(&fs::read(flags.text("file")?)?)?;
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut wanted: BTreeSet<String> =
-        noted["answered"].as_array().into_iter().flatten().map(|id| word(id)).collect();
+    let mut wanted: BTreeSet<String> = noted["answered"].as_array().into_iter().flatten().map(|id| word(id)).collect();
     let answered = wanted.len();
     let mut receiver = Agent::with(address, word(&noted["receiver"][0]), word(&noted["receiver"][1])).await?;
     let mut empty = 0;

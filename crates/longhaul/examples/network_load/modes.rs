@@ -105,7 +105,9 @@ pub(crate) async fn channel(address: SocketAddr, flags: &Flags) -> Result<Value,
     }
     over.store(true, Ordering::Relaxed);
     let took = begun.elapsed().as_secs_f64();
-    Ok(json!({ "per_second": (senders * events) as f64 / took, "arrived": arrived, "wanted": senders * events * members }))
+    Ok(
+        json!({ "per_second": (senders * events) as f64 / took, "arrived": arrived, "wanted": senders * events * members }),
+    )
 }
 
 /// Paced direct events: from just before the request to the receiver's having read it.
