@@ -8,5 +8,6 @@ mod compiler;
 mod document_review;
 mod guards;
 mod identity;
+mod network_folder;
 mod processes;
 mod research;
