@@ -10,6 +10,7 @@
 #   anthropic 2.12.0, openai 3.54.0  the official Python clients of two services, which judge the cassette server
 #   schemathesis 4.32.5  sends requests made from the gateway's OpenAPI document, good ones and bad ones
 #   skills-ref 0.1.1   the reference validator of Agent Skills
+#   a2a-sdk 1.3.0      the official Python client of A2A; and what the compatibility kit of A2A wants (`peers.sh tck`)
 #   openagents 0.9.3.post20 and 0.6.16  the SDK of OpenAgents, whose agents join our networks unmodified
 #   grpcio 1.76.0      the official Python implementation of gRPC, with health and reflection
 #   libp2p 0.8.1 (Python) and 3.3.11 (JavaScript, with gossipsub 17)  peers that join a network over libp2p
@@ -114,6 +115,20 @@ playwright() {
     say "playwright 1.65.2 is there"
 }
 
+a2a() {
+    environment a2a-sdk-1.3.0 "a2a-sdk[http-server,grpc]==1.3.0"
+    touch "$peers/a2a-sdk-1.3.0/.whole"
+    say "a2a-sdk 1.3.0 is there"
+}
+
+# What the compatibility kit of A2A wants; the kit itself is a checkout that `cargo xtask tck` is told of.
+tck() {
+    environment a2a-tck "pytest>=8,<10" "pytest-asyncio>=0.23" "httpx>=0.27" "grpcio>=1.60" "protobuf>=4.25" \
+        "googleapis-common-protos>=1.62" "jsonschema>=4.21" "pytest-html>=4.1" "gherkin-official>=29" "Jinja2>=3.1"
+    touch "$peers/a2a-tck/.whole"
+    say "what the compatibility kit of A2A wants is there"
+}
+
 # Two versions, as agents in use have them. Without the bounds the newer one's own modules cannot be loaded: what it
 # generated needs protobuf 6.31, and its client of MCP knows the first major version only.
 openagents_newer() {
@@ -170,10 +185,12 @@ for which in "$@"; do
         models) models ;;
         claude) claude ;;
         playwright) playwright ;;
+        a2a) a2a ;;
+        tck) tck ;;
         openagents) openagents ;;
         openagents-newer) openagents_newer ;;
         grpc) grpc ;;
         libp2p) libp2p ;;
-        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude, playwright, openagents, grpc or libp2p" ;;
+        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude, playwright, openagents, grpc, libp2p, a2a or tck" ;;
     esac
 done

@@ -4,6 +4,7 @@ mod bench;
 mod crash;
 mod faults;
 mod suites;
+mod tck;
 mod tidy;
 
 use std::{
@@ -22,6 +23,7 @@ cargo xtask crash durable kill processes at work on durable executions [--store 
 cargo xtask crash memory  kill processes that write memories [--store sqlite|postgres] [--kills 100] [--seed 1]
 cargo xtask crash ingest  kill processes that keep records [--store sqlite|postgres] [--kills 100] [--seed 1]
 cargo xtask faults        plant every fault in every place and verify [--runs 20] [--only KIND]
+cargo xtask tck PATH      the compatibility kit of A2A, a checkout of a2aproject/a2a-tck, branch 1.0-dev
 cargo xtask bench NAME    measure; the last line of the output is one JSON object
                           durable: [--only loop,growth,…] [--rounds 3] [--kills 1000]";
 
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         ["test"] => suites::run(&repository()),
         ["test-peers"] => suites::run_peers(&repository()),
         ["crash", flags @ ..] => crash::run(flags, &repository()),
+        ["tck", flags @ ..] => tck::run(flags, &repository()),
         ["faults", flags @ ..] => faults::run(flags, &repository()),
         ["bench", name, flags @ ..] => bench::run(name, flags, &repository()),
         [] | ["help" | "--help" | "-h"] => {

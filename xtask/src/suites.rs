@@ -35,6 +35,10 @@ const MODEL_SDKS: &str = "scripts/peers.sh models && \
     LONGHAUL_TEST_MODEL_SDKS=\"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/models-2.12.0-3.54.0/bin/python\" \
     exec \"$1\" --exact official::the_official_clients_find_nothing_wrong --nocapture";
 
+/// Installs the official Python client of A2A where it is missing, and lets it talk with a network.
+const A2A_CLIENT: &str = "scripts/peers.sh a2a && \
+    exec \"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/a2a-sdk-1.3.0/bin/python\" scripts/a2a-conversation.py \"$1\"";
+
 /// Something that was run, and how it ended.
 #[derive(Debug)]
 struct Part {
@@ -86,6 +90,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
     parts.extend(schemathesis(root, &binaries)?);
     parts.extend(claude_code(root, &binaries)?);
     parts.extend(model_sdks(root, &binaries)?);
+    parts.push(a2a_client(root, &longhaul)?);
     // By name: the build may have put a new file in the place of the one that is running.
     let xtask = longhaul.with_file_name("xtask");
     parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);
@@ -112,6 +117,7 @@ const ON_POSTGRES: &[(&str, &[&str])] = &[
     ("longhaul-memory, tests/it", &["local::", "figures::"]),
     ("longhaul-workspace, tests/it", &[]),
     ("longhaul-server, tests/it", &["bounds::", "tls::", "description::"]),
+    ("longhaul-a2a, tests/it", &["other_bindings::", "cards_", "versions_", "streams_are"]),
 ];
 
 fn on_postgres(binaries: &[Binary]) -> anyhow::Result<Vec<Part>> {
@@ -153,6 +159,13 @@ fn model_sdks(root: &Path, binaries: &[Binary]) -> anyhow::Result<Option<Part>> 
     let program = binary.program.display().to_string();
     let args = ["-c", MODEL_SDKS, "sh", &program];
     suite("the cassette server, by the official Python clients", Path::new("sh"), &args, root).map(Some)
+}
+
+/// A network over A2A, as the official Python client finds it.
+fn a2a_client(root: &Path, longhaul: &Path) -> anyhow::Result<Part> {
+    // Examples are built with the tests.
+    let subject = longhaul.with_file_name("examples").join("a2a_subject").display().to_string();
+    suite("A2A with the official Python client", Path::new("sh"), &["-c", A2A_CLIENT, "sh", &subject], root)
 }
 
 /// The suites of `make test-peers`: what takes minutes, against every Milvus server that can be installed.

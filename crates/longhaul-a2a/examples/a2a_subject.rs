@@ -1,19 +1,17 @@
 //! A network with one agent that does what the compatibility kit of A2A asks for (its `scenarios/*.feature`): the
 //! beginning of a message's id says what is to become of its task.
 //!
-//! `a2a_subject HTTP_PORT GRPC_PORT [full|bare|extension] [1.0.0|1.0.1]`: everything is offered, or nothing that is
-//! optional, or an extension is required; errors follow the table of that release. Everything else is as in any network:
-//! the agent has its events from its inbox and says what becomes of its tasks with events.
+//! `a2a_subject HTTP_PORT GRPC_PORT [full|bare|extension] [1.0.0|1.0.1] [TOKEN]`: everything is offered, or nothing that
+//! is optional, or an extension is required; errors follow the table of that release; with a token only those are let in
+//! who show it. Everything else is as in any network: the agent has its events from its inbox and says what becomes of
+//! its tasks with events.
 
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use longhaul_a2a::{A2a, A2aSettings, MOD, Statuses, Tasks};
 use longhaul_core::{Ambient, Scope};
-use longhaul_network::{
-    Address, Draft, Event, Member, Network, Registration, Sender, Via,
-    settings::NetworkSettings,
-};
+use longhaul_network::{Address, Draft, Event, Member, Network, Registration, Sender, Via, settings::NetworkSettings};
 use longhaul_store::{Store, StoreSettings};
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
@@ -32,6 +30,10 @@ async fn main() -> anyhow::Result<()> {
         Some("1.0.0") => Statuses::V1_0_0,
         Some(other) => anyhow::bail!("{other}: write 1.0.0 or 1.0.1"),
     };
+
+    if let Some(token) = args.get(4) {
+        (settings.token, settings.anybody) = (Some(token.clone()), false);
+    }
 
     let folder = tempfile::tempdir()?;
     let migrations = [longhaul_network::MIGRATIONS, longhaul_a2a::MIGRATIONS];
@@ -113,7 +115,9 @@ fn script(message: &str) -> Vec<Value> {
         (
             "tck-artifact-file-url",
             vec![
-                part(json!({ "url": "https://example.com/output.txt", "filename": "output.txt", "mediaType": "text/plain" })),
+                part(
+                    json!({ "url": "https://example.com/output.txt", "filename": "output.txt", "mediaType": "text/plain" }),
+                ),
                 completed(),
             ],
         ),
@@ -127,7 +131,10 @@ fn script(message: &str) -> Vec<Value> {
         ("test-resubscribe-message-id", vec![working(), json!({ "pause": true }), completed()]),
     ];
     let found = table.into_iter().find(|(prefix, _)| message.starts_with(prefix));
-    found.map_or_else(|| vec![json!({ "state": "completed", "text": format!("no scenario for {message}") })], |(_, steps)| steps)
+    found.map_or_else(
+        || vec![json!({ "state": "completed", "text": format!("no scenario for {message}") })],
+        |(_, steps)| steps,
+    )
 }
 
 async fn answer(network: &Network, agent: &Member, event: &Event) {

@@ -11,7 +11,7 @@ use crate::{
     service::Call,
     settings::A2aSettings,
     wire::{
-        milliseconds, to_json,
+        from_json, milliseconds, to_json,
         v1::{ListTasksRequest, Message, Part, Role, SendMessageRequest, TaskState, part::Content},
     },
 };
@@ -98,6 +98,7 @@ pub(crate) fn request(settings: &A2aSettings, call: &Call, request: &SendMessage
 fn reads(settings: &A2aSettings, part: &Part) -> bool {
     let essence = part.media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let matches = |mode: &String| match mode.strip_suffix('*') {
+        Some("*/") => true,
         Some(kind) => essence.starts_with(kind),
         None => *mode == essence,
     };
@@ -156,6 +157,16 @@ pub(crate) fn event_of(message: &Message) -> Result<Option<Draft>, A2aError> {
     draft.thread_name = text("thread_name").map(str::to_owned);
     draft.text = text("text_representation").map(str::to_owned);
     Ok(Some(draft))
+}
+
+/// A list's request, from its JSON form. A state that there is none of would be passed over, and all tasks listed.
+pub(crate) fn list_request(params: Value) -> Result<ListTasksRequest, A2aError> {
+    if let Some(Value::String(state)) = params.get("status")
+        && TaskState::from_str_name(state).is_none()
+    {
+        return Err(A2aError::invalid("status", "status: write a state such as TASK_STATE_WORKING"));
+    }
+    from_json(params)
 }
 
 /// What a list is narrowed to, and how many tasks are on a page. One more is asked for, which tells whether there are

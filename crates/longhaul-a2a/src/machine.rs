@@ -83,8 +83,9 @@ pub(crate) fn apply(task: &mut Task, change: Change, at: TimeMs) -> Result<Strea
         Change::Status { state: TaskState::Unspecified | TaskState::Submitted, .. } => return Err(Unchanged::NoState),
         Change::Status { state, message } => Payload::StatusUpdate(stand(task, state, message, at)),
         Change::Said(message) => {
+            let update = stand(task, TaskState::Working, None, at);
             remember(task, message);
-            Payload::StatusUpdate(stand(task, TaskState::Working, None, at))
+            Payload::StatusUpdate(update)
         }
         Change::Artifact { artifact, append, last_chunk } => {
             keep(task, artifact.clone(), append);

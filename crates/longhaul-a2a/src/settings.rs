@@ -56,7 +56,8 @@ pub struct A2aSettings {
     pub push_to_this_machine: bool,
     /// The extended card is offered.
     pub extended_card: bool,
-    /// Media types that agents here read, `text/*` for all of a kind.
+    /// Media types that agents here read: `text/*` for all of a kind, `*/*` for all, as a network does not know what its
+    /// agents make of what they get.
     pub input_modes: Vec<String>,
     /// Extensions (by URI) that every client has to name.
     pub required_extensions: Vec<String>,
@@ -88,17 +89,7 @@ impl Default for A2aSettings {
             push: true,
             push_to_this_machine: false,
             extended_card: true,
-            input_modes: [
-                "text/*",
-                "application/json",
-                "application/pdf",
-                "application/octet-stream",
-                "image/*",
-                "audio/*",
-                "video/*",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
+            input_modes: ["text/plain", "application/json", "*/*"].map(str::to_owned).to_vec(),
             required_extensions: Vec::new(),
             wait_max: Duration::from_secs(300),
             body_bytes_max: 8 * 1024 * 1024,

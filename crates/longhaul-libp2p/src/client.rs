@@ -399,6 +399,8 @@ async fn speak(
         () = writing => {}
         () = reading => {}
     }
+    // A peer without its stream is of no use: the connection ends too, and whoever listens hears it.
+    stop.cancel();
     // Whoever waits for an answer hears that none comes.
     waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }

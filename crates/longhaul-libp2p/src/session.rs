@@ -53,6 +53,8 @@ pub(crate) async fn run(node: Arc<Node>, peer: PeerId, stream: Stream) {
             }
         };
         node.stream_ended(&peer);
+        // Who has left may lose its connection now, where it listens to gossip, and has had its answer before.
+        node.ask(Command::Changed(peer)).await;
         if let Err(error) = ended {
             tracing::debug!(%peer, error = &error as &dyn std::error::Error, "an event stream ended");
         }
@@ -145,10 +147,11 @@ impl Session {
             Ok(said) => said,
             Err(error) => return ToPeer::refused(None, unreadable(&error)),
         };
-        if let Err(refusal) = self.node.may_try(&self.peer) {
-            return ToPeer::refused(None, refusal);
-        }
+        let may_try = self.node.may_try(&self.peer);
         let (request_id, came) = match said {
+            FromPeer::Register { request_id, .. } | FromPeer::Hello { request_id, .. } if may_try.is_err() => {
+                return ToPeer::refused(request_id, may_try.err().unwrap_or_else(nobody));
+            }
             FromPeer::Register {
                 request_id,
                 agent_id,
@@ -262,7 +265,6 @@ impl Session {
             FromPeer::Unregister { request_id } => match self.node.network.unregister(&member).await {
                 Ok(()) => {
                     self.node.unbind(&self.peer, member.agent());
-                    self.node.ask(Command::Changed(self.peer)).await;
                     return Next::End(ToPeer::Unregistered { request_id });
                 }
                 Err(refusal) => (request_id, Err(refusal)),

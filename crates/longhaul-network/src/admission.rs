@@ -37,13 +37,34 @@ impl Network {
         let _alone = self.0.control.lock().await;
         match self.0.registry.agent(&registration.agent) {
             Some(known) => self.come_back(known, registration).await,
-            None => self.come_in(registration).await,
+            None => {
+                let group = self.group_for(&registration, self.now()).await?;
+                self.come_in(registration, group).await
+            }
         }
     }
 
-    async fn come_in(&self, registration: Registration) -> Result<Registered, Refusal> {
+    /// Lets in a newcomer for whom a part of this process vouches, as a transport does for whoever shows the token of
+    /// `external_access`: into the group it asks for, or the default one, and no credential is asked for.
+    ///
+    /// # Errors
+    /// [`crate::RefusalKind::Conflict`] for a name that is taken; [`crate::RefusalKind::TooMany`] for a full network.
+    pub async fn admit(&self, registration: Registration) -> Result<Registered, Refusal> {
+        check(&registration)?;
+        let _alone = self.0.control.lock().await;
+        if self.0.registry.agent(&registration.agent).is_some() {
+            return Err(Refusal::conflict(format!("{:?} is taken: take another name", registration.agent.as_str())));
+        }
+        let settings = &self.0.settings;
+        let group = registration.group.clone().unwrap_or_else(|| settings.default_group.clone());
+        if !settings.groups.contains_key(&group) && group != settings.default_group {
+            return Err(Refusal::missing("group", &group));
+        }
+        self.come_in(registration, group).await
+    }
+
+    async fn come_in(&self, registration: Registration, group: String) -> Result<Registered, Refusal> {
         let now = self.now();
-        let group = self.group_for(&registration, now).await?;
         self.check_room(now)?;
         let secret = digest::new_secret(self.0.store.ambient());
         let profile = self.profile_of(&registration, &group, digest::of(&secret), 1);

@@ -7,7 +7,7 @@ use longhaul_core::{TenantId, TimeMs};
 use longhaul_store::{ReadTx, Row, StoreError, Value as Sql, values};
 use serde_json::{Map, Value};
 
-use crate::{Address, AgentId, Refusal, Sender, Stage, registry::Change};
+use crate::{Address, AgentId, ChannelView, Refusal, Sender, Stage, registry::Change};
 
 /// An event of the log, as much as answers are made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +55,12 @@ impl Stage<'_, '_> {
         };
         // What this event has changed is seen by the slower way.
         if self.made.changes.is_empty() { known } else { Some(self.members(channel)?.contains(agent)) }
+    }
+
+    /// Every channel with what it is for, by name.
+    #[must_use]
+    pub fn channels(&self) -> Vec<ChannelView> {
+        self.network.channels()
     }
 
     /// Takes back what was said for the moment: events of this name that the sender has said there behind `after` and

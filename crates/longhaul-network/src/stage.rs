@@ -157,12 +157,6 @@ impl<'tx> Stage<'_, 'tx> {
         members.map(|members| members.into_iter().collect())
     }
 
-    /// Every channel with its members and what it is for, by name.
-    #[must_use]
-    pub fn channels(&self) -> Vec<crate::ChannelView> {
-        self.network.channels()
-    }
-
     /// Makes a channel with these members, from this event on; one that exists only gets its new members.
     ///
     /// # Errors

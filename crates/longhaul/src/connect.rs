@@ -16,6 +16,9 @@ pub const DEMO_OF_RESEARCH: &str = include_str!("../../../demo/research.cassette
 /// The same for `longhaul demo --profile documents`.
 pub const DEMO_OF_DOCUMENTS: &str = include_str!("../../../demo/documents.cassette.toml");
 
+/// What the models of `longhaul demo network` say.
+pub const DEMO_OF_NETWORK: &str = include_str!("../../../demo/community.cassette.toml");
+
 /// Longest wait for the service's first sign of life; a slow one is asked for its work all the same.
 const FIRST_SIGN: Duration = Duration::from_secs(10);
 

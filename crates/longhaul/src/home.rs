@@ -75,6 +75,8 @@ impl Longhaul {
             longhaul_knowledge::MIGRATIONS,
             longhaul_workspace::MIGRATIONS,
             longhaul_harness::MIGRATIONS,
+            longhaul_network::MIGRATIONS,
+            longhaul_mods::MIGRATIONS,
         ];
         let vectors = vectors::server(&settings.memory, &ambient)?;
         let keys = StateKeys::from_env().map_err(StoreError::from)?;
@@ -195,7 +197,7 @@ impl Longhaul {
     }
 
     /// The memory of the harness, as the settings want it.
-    fn memory(&self, embedder: Option<Arc<dyn Embedder>>) -> Memory {
+    pub(crate) fn memory(&self, embedder: Option<Arc<dyn Embedder>>) -> Memory {
         let memory = embedding::memory(self.store.clone(), embedder, &self.settings);
         if let Err(error) = wiring::configure(&memory, &self.settings.memory) {
             // Hot memories are found without it; `longhaul memory tiers` says what is wrong.

@@ -15,6 +15,8 @@
 //! ```
 
 mod agents;
+pub mod chat;
+pub mod community;
 mod connect;
 mod elsewhere;
 mod embedding;
@@ -25,6 +27,7 @@ mod machine;
 mod mcp;
 mod memories;
 pub mod network;
+pub mod network_agents;
 mod notify;
 mod parked;
 mod people;
@@ -38,7 +41,7 @@ mod until;
 mod vectors;
 mod verify;
 
-pub use connect::{DEMO_CASSETTE, DEMO_OF_DOCUMENTS, DEMO_OF_RESEARCH};
+pub use connect::{DEMO_CASSETTE, DEMO_OF_DOCUMENTS, DEMO_OF_NETWORK, DEMO_OF_RESEARCH};
 pub use error::LonghaulError;
 pub use home::{Longhaul, Program};
 pub use longhaul_core::{

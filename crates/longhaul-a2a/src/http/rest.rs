@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::{call, is_json, reached, refused, rpc::listed, text, version_of};
 use crate::{
+    check,
     error::A2aError,
     follow::Updates,
     service::Service,
@@ -132,7 +133,7 @@ async fn carry_out(service: &Arc<Service>, asked: &Asked<'_>, body: &[u8]) -> Re
     let answered = match operation {
         Operation::Send => to_json(&service.send(&call, from_json(content)?).await?),
         Operation::Stream => return Ok(streamed(service.stream(&call, from_json(content)?).await?)),
-        Operation::List => listed(&service.list(&call, from_json(query()?)?).await?),
+        Operation::List => listed(&service.list(&call, check::list_request(query()?)?).await?),
         Operation::Get(id) => to_json(&service.get(&call, from_json(with(query()?, &[("id", id)]))?).await?),
         Operation::Cancel(id) => {
             to_json(&service.cancel(&call, from_json(with(object(content)?, &[("id", id)]))?).await?)

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::{call, is_json, reached, version_of, with_hints};
 use crate::{
+    check,
     error::A2aError,
     follow::Updates,
     service::{Call, Service},
@@ -130,7 +131,7 @@ async fn dispatch(
         "SendMessage" => result(&service.send(call, from_json(params)?).await?),
         "SendStreamingMessage" => Done::Updates(service.stream(call, from_json(params)?).await?, to_json),
         "GetTask" => result(&service.get(call, from_json(params)?).await?),
-        "ListTasks" => Done::Result(listed(&service.list(call, from_json(params)?).await?)),
+        "ListTasks" => Done::Result(listed(&service.list(call, check::list_request(params)?).await?)),
         "CancelTask" => result(&service.cancel(call, from_json(params)?).await?),
         "SubscribeToTask" => Done::Updates(service.subscribe(call, from_json(params)?).await?, to_json),
         "CreateTaskPushNotificationConfig" => result(&service.create_push(call, from_json(params)?).await?),

@@ -7,13 +7,13 @@ use std::{
 };
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, Subcommand};
 use longhaul::{
     CancellationToken, Cassette, DEMO_CASSETTE, DEMO_OF_DOCUMENTS, DEMO_OF_RESEARCH, Ending, InitRequest, Longhaul,
     LonghaulError, Profile, RunLimits, RunReport,
 };
 
-use super::work;
+use super::{demo_network, work};
 use crate::{
     args::Global,
     exit::{Exit, Refusal},
@@ -26,7 +26,10 @@ use crate::{
 /// real: the files, the sandboxed commands, the browser, the verdicts, the commits, the memories. Interrupted, it goes
 /// on when asked again.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Demo {
+    #[command(subcommand)]
+    other: Option<OtherDemo>,
     /// The folder to build it in [default: longhaul-demo, or the next free longhaul-demo-N]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -41,11 +44,20 @@ pub(crate) struct Demo {
     profile: Profile,
 }
 
+/// Another demonstration than that of the main job.
+#[derive(Debug, Subcommand)]
+enum OtherDemo {
+    Network(demo_network::DemoNetwork),
+}
+
 /// What is said before and after, always.
 const HONESTY: &str = "replies come from a cassette, everything else is real";
 
 /// Runs the command.
 pub(crate) fn run(global: &Global, command: &Demo) -> anyhow::Result<Exit> {
+    if let Some(OtherDemo::Network(network)) = &command.other {
+        return demo_network::run(global, network);
+    }
     let told = told_by_profile(global, command)?;
     let (spec, request) = story(command.cassette.as_deref().or(told.as_deref()))?;
     let flags =

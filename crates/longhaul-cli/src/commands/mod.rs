@@ -1,11 +1,13 @@
 //! One file per command. Each reads its settings, does its work and says how it ended.
 
+mod agent;
 mod answer;
 mod at_store;
 mod cassette;
 mod context;
 mod conversations;
 mod demo;
+mod demo_network;
 mod doctor;
 mod erase;
 mod eval;
@@ -79,6 +81,8 @@ pub(crate) enum Command {
     Skills(skills::SkillsArgs),
     Mcp(Box<mcp::Mcp>),
     Serve(Box<serve::Serve>),
+    Network(Box<network::NetworkArgs>),
+    Agent(Box<agent::AgentArgs>),
     Keys(keys::KeysArgs),
     Network(network::NetworkArgs),
     Backup(keep::BackupArgs),
@@ -128,6 +132,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Skills(command) => skills::run(&global, &command),
         Command::Mcp(command) => mcp::run(&global, &command),
         Command::Serve(command) => serve::run(&global, &command),
+        Command::Network(command) => network::run(&global, &command),
+        Command::Agent(command) => agent::run(&global, &command),
         Command::Keys(command) => keys::run(&global, &command),
         Command::Network(command) => network::run(&global, &command),
         Command::Backup(command) => keep::backup(&global, &command),

@@ -7,6 +7,7 @@ mod bad_machine;
 mod bad_model;
 mod bad_project;
 mod bad_store;
+mod community;
 mod context;
 mod doctor;
 mod documented;

@@ -39,6 +39,7 @@ async fn peers_in_python_and_javascript_take_part() {
 }
 
 async fn take_part(agent: &str, mut program: Command, quic: bool) {
+    let _ = tracing_subscriber::fmt().with_env_filter(std::env::var("LOG").unwrap_or_default()).try_init();
     let (served, count) = (serve().await, count());
     let (address, number) = (served.address(quic).to_string(), count.to_string());
     program.args([address.as_str(), agent, number.as_str()]).kill_on_drop(true);

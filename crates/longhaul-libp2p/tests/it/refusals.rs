@@ -1,7 +1,7 @@
 //! What is refused: strangers, false names, stolen secrets, too much of everything.
 
 use longhaul_libp2p::{Keypair, Peer};
-use longhaul_network::RefusalKind;
+use longhaul_network::{RefusalKind, settings::GroupSettings};
 use serde_json::json;
 
 use crate::{
@@ -128,11 +128,15 @@ async fn in_a_strict_network_an_agent_speaks_from_its_peer_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replaced_secret_ends_the_old_stream() {
-    let served = serve().await;
-    let (old, secret) = served.peer("alice").await;
+    let (kept, credential) = longhaul_network::of_password("crew's word", &longhaul_core::Ambient::system());
+    let group = GroupSettings { credential: Some(kept), ..GroupSettings::default() };
+    let served = serve_with(|network| drop(network.groups.insert("crew".to_owned(), group)), |_| {}).await;
+    let old = Peer::connect(served.address(false), None).await.unwrap();
+    let secret = old.register("alice", Some(("crew", &credential)), None).await.unwrap();
     old.receive(None).await.unwrap();
+    // Who lost the secret comes back with the group's credential, and gets a new one.
     let new = Peer::connect(served.address(false), None).await.unwrap();
-    let newer = new.register("alice", None, Some(&secret)).await.unwrap();
+    let newer = new.register("alice", Some(("crew", &credential)), None).await.unwrap();
     assert_ne!(newer, secret);
     let late = old.send(draft("late", "agent.message", "agent:ear", json!({}))).await;
     assert!(late.is_err(), "{late:?}");

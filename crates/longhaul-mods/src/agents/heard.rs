@@ -59,6 +59,8 @@ pub struct Message {
     pub root: String,
     /// Why its sender could not do what was asked, if it says so.
     pub failed: Option<String>,
+    /// More is to come: a word on the way, and not the answer.
+    pub interim: bool,
     /// Everything else in it; empty when it is large.
     pub payload: Map<String, Value>,
     /// When it was admitted, milliseconds since the Unix epoch.
@@ -99,6 +101,7 @@ impl Message {
             name: event.name.to_string(),
             root: mark("root").and_then(Value::as_str).map_or_else(|| id.clone(), |root| cut(root.to_owned())),
             hops: mark("hops").and_then(Value::as_u64).map_or(0, |hops| u32::try_from(hops).unwrap_or(u32::MAX)),
+            interim: mark("interim").and_then(Value::as_bool).unwrap_or(false),
             failed: mark("failed").and_then(Value::as_str).or(word("failed")).map(|why| cut(why.to_owned())),
             channel: word("channel").map(str::to_owned),
             reply_to: reply_to().map(str::to_owned).or_else(|| event.response_to.clone()),

@@ -21,6 +21,7 @@ use longhaul_network::{Event, Refusal, Reply};
 use longhaul_store::{Store, StoreError, tasks};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -123,16 +124,11 @@ pub(crate) async fn own_task(store: &Store, scope: &Scope, network: &str, agent:
     Ok(written.await?)
 }
 
-/// The partition of memory that agents of a network share.
-///
-/// # Panics
-/// Never: what does not belong into a name is left out.
+/// The partition of memory that agents of a network share: the one of the network's shared memory. What is too long for a
+/// name is the tenant's own partition.
 #[must_use]
 pub fn partition(network: &str) -> Namespace {
-    let plain: String =
-        network.to_lowercase().chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).collect();
-    let name = format!("network:{}", plain.chars().take(100).collect::<String>());
-    name.parse().unwrap_or_default()
+    crate::memory::partition(network, None).unwrap_or_default()
 }
 
 impl Mind {
@@ -173,16 +169,18 @@ impl Mind {
             .concurrency(self.file.concurrency)
             .grace(Duration::from_secs(10));
         let ended = CancellationToken::new();
-        let answering = tokio::spawn(queue.run(ended.clone()));
+        // Ends with this future, however that ends.
+        let mut answering = JoinSet::new();
+        answering.spawn(queue.run(ended.clone()));
         let settings = WorkSettings { caution: self.file.caution, ..WorkSettings::default() };
         let ambient: Ambient = self.parts.store.ambient().clone();
         let listener: Arc<dyn Worker> = Arc::new(Listener(self.clone()));
         let heard = work(self.parts.link.clone(), listener, settings, ambient, shutdown).await;
         ended.cancel();
-        match answering.await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::error!(%error, "an agent's queue ended"),
-            Err(error) => tracing::error!(%error, "an agent's queue broke off"),
+        match answering.join_next().await {
+            None | Some(Ok(Ok(_))) => {}
+            Some(Ok(Err(error))) => tracing::error!(%error, "an agent's queue ended"),
+            Some(Err(error)) => tracing::error!(%error, "an agent's queue broke off"),
         }
         heard
     }

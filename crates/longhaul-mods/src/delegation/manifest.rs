@@ -27,6 +27,7 @@ pub(super) fn manifest() -> Manifest {
                 0,
             ),
         ),
+        does("task.expire", "A deadline, which comes by itself; from anybody else it is refused.", &[TASK], 1),
         tool("get_task", asks("task.get", "A task you gave or have, with its reports.", &[TASK], 1)),
     ]);
     Manifest {

@@ -131,7 +131,7 @@ impl SharedMemory {
 
 /// Where the memories of a network, or of one of its groups, are: names of partitions take few characters, so others
 /// become their numbers, and two names never become one.
-fn partition(network: &str, group: Option<&str>) -> Result<Namespace, Refusal> {
+pub(crate) fn partition(network: &str, group: Option<&str>) -> Result<Namespace, Refusal> {
     let plain = |name: &str| {
         let mut out = String::with_capacity(name.len());
         for c in name.chars() {

@@ -24,7 +24,7 @@ pub use error::McpError;
 pub use http::{HttpServer, HttpSettings};
 pub use mounted::MountedServer;
 pub use server::McpServer;
-pub use shelf::{Offers, Question, Shelf, Stop, Talk};
+pub use shelf::{Listed, Offers, Question, Shelf, Stop, Talk};
 pub use token::BearerToken;
 
 /// What a server says of itself, and the bounds within which it works.

@@ -14,18 +14,18 @@ use rmcp::{
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
         CompletionInfo, ContentBlock, GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation,
-        JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        InputResponses, JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
         PaginatedRequestParams, Prompt, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
         ResourceTemplate, ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
         SubscriptionFilter, Tool, ToolAnnotations, UnsubscribeRequestParams,
     },
-    service::RequestContext,
+    service::{RequestContext, SubscriptionContext},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::{McpSettings, Offers, Shelf, Talk, seal::Seal};
+use super::{McpSettings, Offers, Shelf, Talk, seal::Seal, shelf::Subscribers};
 use crate::{Attachment, ToolHints, ToolOutput, ToolRegistry};
 
 /// Largest structured part of a result; above it the text has to do.
@@ -58,6 +58,7 @@ struct Shared {
     tools: ToolRegistry,
     shelf: Option<Stocked>,
     seal: Arc<Seal>,
+    subscribers: Arc<Subscribers>,
     listed: Vec<Tool>,
     settings: McpSettings,
     turns: Semaphore,
@@ -88,7 +89,8 @@ impl McpServer {
             Stocked { shelf, names, prompts, resources, templates, completions, logging }
         });
         let turns = Semaphore::new(settings.calls_at_once_max.max(1));
-        Self { shared: Arc::new(Shared { tools, shelf, seal: Arc::new(Seal::new(random)), listed, settings, turns }) }
+        let (seal, subscribers) = (Arc::new(Seal::new(random)), Arc::default());
+        Self { shared: Arc::new(Shared { tools, shelf, seal, subscribers, listed, settings, turns }) }
     }
 
     /// The tools as `tools/list` shows them.
@@ -124,7 +126,9 @@ impl ServerHandler for McpServer {
         let mut capabilities = ServerCapabilities::builder().enable_tools().build();
         if let Some(stocked) = &self.shared.shelf {
             let has = |there: bool| there.then(|| json!({}));
-            capabilities.prompts = typed(has(!stocked.prompts.is_empty()));
+            capabilities.tools = typed(Some(json!({ "listChanged": true })));
+            let prompts = !stocked.prompts.is_empty();
+            capabilities.prompts = typed(prompts.then(|| json!({ "listChanged": true })));
             let readable = !stocked.resources.is_empty() || !stocked.templates.is_empty();
             capabilities.resources = typed(readable.then(|| json!({ "subscribe": true })));
             capabilities.completions = typed(has(stocked.completions));
@@ -161,7 +165,7 @@ impl ServerHandler for McpServer {
         let name = request.name.into_owned();
         if let Some(stocked) = self.shared.shelf.as_ref().filter(|stocked| stocked.names.contains(&name)) {
             let (answers, state) = (request.input_responses, request.request_state);
-            let mut talk = Talk::new(context, answers, state.as_deref(), self.shared.seal.clone())?;
+            let mut talk = self.talk(context, answers, state.as_deref())?;
             let arguments = request.arguments.unwrap_or_default();
             let limit = self.shared.settings.call_max;
             let called = tokio::time::timeout(limit, stocked.shelf.call(&name, arguments, &mut talk)).await;
@@ -198,7 +202,7 @@ impl ServerHandler for McpServer {
     ) -> Result<GetPromptResponse, ErrorData> {
         let stocked = self.stocked_prompt(&request.name)?;
         let (answers, state) = (request.input_responses, request.request_state);
-        let mut talk = Talk::new(context, answers, state.as_deref(), self.shared.seal.clone())?;
+        let mut talk = self.talk(context, answers, state.as_deref())?;
         let arguments = request.arguments.unwrap_or_default();
         match stocked.shelf.prompt(&request.name, arguments, &mut talk).await {
             Ok(prompt) => whole::<GetPromptResult>(prompt).map(Into::into),
@@ -236,7 +240,7 @@ impl ServerHandler for McpServer {
         Ok(read.with_ttl_ms(LISTED_MS).with_cache_scope(CacheScope::Private).into())
     }
 
-    // Nothing on a shelf changes while a server runs, so who subscribes is told nothing; asking is answered all the same.
+    // What is read from a shelf does not change while a server runs, so who subscribes to it is told nothing.
     async fn subscribe(
         &self,
         request: SubscribeRequestParams,
@@ -255,6 +259,12 @@ impl ServerHandler for McpServer {
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         Some(requested.supported_by(&self.get_info().capabilities))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let _held = self.shared.subscribers.add(context.sink().clone());
+        context.cancelled().await;
+        Ok(())
     }
 
     async fn complete(
@@ -281,6 +291,15 @@ impl ServerHandler for McpServer {
 }
 
 impl McpServer {
+    fn talk(
+        &self,
+        context: RequestContext<RoleServer>,
+        answers: Option<InputResponses>,
+        state: Option<&str>,
+    ) -> Result<Talk, ErrorData> {
+        Talk::new(context, answers, state, self.shared.seal.clone(), self.shared.subscribers.clone())
+    }
+
     fn stocked_prompt(&self, name: &str) -> Result<&Stocked, ErrorData> {
         let stocked = self.shared.shelf.as_ref();
         stocked.filter(|stocked| stocked.prompts.iter().any(|prompt| prompt.name == name)).ok_or_else(|| {

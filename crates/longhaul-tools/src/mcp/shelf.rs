@@ -5,7 +5,11 @@
 //! [`Talk::ask`] and never knows how: with a session (up to 2025-11-25) the question goes out and is waited for; without
 //! one (2026-07-28) the call ends with what is missing, and is made again with the answers.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use rmcp::{
@@ -14,7 +18,7 @@ use rmcp::{
         ClientCapabilities, ClientResult, InputRequest, InputRequiredResult, InputResponses, ProgressNotificationParam,
         ServerNotification, ServerRequest,
     },
-    service::RequestContext,
+    service::{RequestContext, SubscriptionSink},
 };
 use serde_json::{Map, Value, json};
 
@@ -112,6 +116,53 @@ pub enum Question {
     Roots,
 }
 
+/// A list that clients may have asked to hear of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listed {
+    /// `tools/list`.
+    Tools,
+    /// `prompts/list`.
+    Prompts,
+    /// `resources/list`.
+    Resources,
+}
+
+/// Clients that listen for changes of lists.
+#[derive(Debug, Default)]
+pub(super) struct Subscribers(Mutex<(u64, BTreeMap<u64, SubscriptionSink>)>);
+
+/// One of them, for as long as it is held.
+pub(super) struct Subscribed(Arc<Subscribers>, u64);
+
+impl Subscribers {
+    pub(super) fn add(self: &Arc<Self>, sink: SubscriptionSink) -> Subscribed {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.0 += 1;
+        let number = all.0;
+        all.1.insert(number, sink);
+        Subscribed(self.clone(), number)
+    }
+
+    async fn tell(&self, listed: Listed) {
+        let all: Vec<SubscriptionSink> =
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).1.values().cloned().collect();
+        for sink in all {
+            // One that asked for other lists, or has gone, is not told.
+            let _ = match listed {
+                Listed::Tools => sink.notify_tool_list_changed().await,
+                Listed::Prompts => sink.notify_prompt_list_changed().await,
+                Listed::Resources => sink.notify_resource_list_changed().await,
+            };
+        }
+    }
+}
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&self.1);
+    }
+}
+
 /// A call's way to its client.
 pub struct Talk {
     context: RequestContext<RoleServer>,
@@ -120,6 +171,7 @@ pub struct Talk {
     state: Option<Value>,
     kept: Option<Value>,
     seal: Arc<Seal>,
+    subscribers: Arc<Subscribers>,
 }
 
 impl Talk {
@@ -130,6 +182,7 @@ impl Talk {
         answers: Option<InputResponses>,
         state: Option<&str>,
         seal: Arc<Seal>,
+        subscribers: Arc<Subscribers>,
     ) -> Result<Self, ErrorData> {
         let state = match state {
             None => None,
@@ -138,7 +191,7 @@ impl Talk {
             })?),
         };
         let (answers, questions) = (answers.unwrap_or_default(), BTreeMap::new());
-        Ok(Self { context, answers, questions, state, kept: None, seal })
+        Ok(Self { context, answers, questions, state, kept: None, seal, subscribers })
     }
 
     /// What the call before this one kept.
@@ -227,6 +280,11 @@ impl Talk {
         if let Ok(told) = serde_json::from_value::<ServerNotification>(told) {
             let _ = self.context.peer.send_notification(told).await;
         }
+    }
+
+    /// A list has changed: whoever listens for it is told.
+    pub async fn changed(&self, listed: Listed) {
+        self.subscribers.tell(listed).await;
     }
 
     fn stateless(&self) -> bool {

@@ -272,6 +272,7 @@ async fn polled(
     max: usize,
 ) -> Result<Received, Refusal> {
     let member = front.member(peer, agent, secret)?;
+    let _open = front.meters().stream("poll");
     let network = front.network();
     let received = async {
         match after {

@@ -24,6 +24,7 @@ pub(super) fn routes() -> Router<Front> {
             let refusal = Refusal::new(RefusalKind::Unavailable, format!("not served here: {instead}"));
             Failure::new(StatusCode::NOT_IMPLEMENTED, &refusal)
         };
-        router.route(beginning, any(refuse)).route(&format!("{beginning}/{{*rest}}"), any(refuse))
+        let beneath = [format!("{beginning}/"), format!("{beginning}/{{*rest}}")];
+        beneath.iter().fold(router.route(beginning, any(refuse)), |router, path| router.route(path, any(refuse)))
     })
 }

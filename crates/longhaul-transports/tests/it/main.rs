@@ -1,12 +1,11 @@
 //! The transports from outside: a real network that listens, real clients.
 
 mod bounds;
+mod conformance;
 mod contract;
 mod described;
+mod grpc;
 mod house;
 mod safe;
 mod streams;
 mod tools;
-//! The tests at this crate's boundaries.
-
-mod grpc;

@@ -284,7 +284,7 @@ async fn whoever_waits_is_told_of_the_end() {
     let mut socket = Socket::hello(&house, "bob", &bob, json!({})).await;
     let polling = house.request(Method::GET, &format!("/api/poll?agent_id=bob&secret={bob}&after=0"));
     let polling = tokio::spawn(crate::house::send(polling));
-    tokio::task::yield_now().await;
+    while !house.get("/metrics").await.body.as_str().unwrap().contains("longhaul_network_streams{transport=\"poll\"} 1") {}
     let House { serving, .. } = house;
     tokio::time::timeout(PATIENCE, serving.stop()).await.expect("it ends");
     assert_eq!(stream.next().await, (None, json!({ "because": "shutdown" })));

@@ -92,7 +92,7 @@ async fn a_token_is_asked_for_where_there_is_one() {
         assert_eq!(call(&house, bearer, &list).await.status, 401, "{bearer:?}");
     }
     let said = call(&house, Some("a-long-enough-token"), &list).await;
-    let from = said.body["result"]["structuredContent"]["data"]["from"].as_str().unwrap().to_owned();
+    let from = said.body["result"]["structuredContent"]["data"]["from"].as_str().unwrap_or_else(|| panic!("{said:?}")).to_owned();
     assert_eq!(house.network.agent(&from.parse().unwrap()).unwrap().group, "admin");
     // Sessions of the older lifecycle belong to whoever began them.
     let boss = house.post("/api/register", &json!({ "agent_id": "boss", "password_hash": SESAME })).await;

@@ -1,5 +1,6 @@
 //! `longhaul network`: a network of agents from its folder: made, served, looked at, governed.
 
+mod chat;
 mod govern;
 mod look;
 mod serve;
@@ -29,6 +30,7 @@ enum NetworkCommand {
     Agents(look::Agents),
     Events(look::Events),
     Top(look::Top),
+    Chat(chat::ChatArgs),
     Kick(govern::Kick),
     Invite(govern::Invite),
     Password(serve::Password),
@@ -60,6 +62,7 @@ pub(crate) fn run(global: &Global, args: &NetworkArgs) -> anyhow::Result<Exit> {
         NetworkCommand::Agents(command) => work::runtime()?.block_on(look::agents(global, command)),
         NetworkCommand::Events(command) => work::runtime()?.block_on(look::events(global, command)),
         NetworkCommand::Top(command) => work::runtime()?.block_on(look::top(global, command)),
+        NetworkCommand::Chat(command) => chat::run(global, command),
         NetworkCommand::Kick(command) => work::runtime()?.block_on(govern::kick(global, command)),
         NetworkCommand::Invite(command) => work::runtime()?.block_on(govern::invite(global, command)),
     }

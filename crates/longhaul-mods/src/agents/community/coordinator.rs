@@ -23,6 +23,7 @@ use longhaul_network::{Draft, Refusal};
 use longhaul_store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -146,15 +147,17 @@ impl Coordinator {
             .concurrency(self.settings.file.concurrency)
             .grace(Duration::from_secs(10));
         let ended = CancellationToken::new();
-        let answering = tokio::spawn(queue.run(ended.clone()));
+        // Ends with this future, however that ends.
+        let mut answering = JoinSet::new();
+        answering.spawn(queue.run(ended.clone()));
         let settings = WorkSettings { caution: self.settings.file.caution, ..WorkSettings::default() };
         let ambient = self.parts.store.ambient().clone();
         let heard = work(self.parts.link.clone(), Arc::new(Listener(self.clone())), settings, ambient, shutdown).await;
         ended.cancel();
-        match answering.await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::error!(%error, "a coordinator's queue ended"),
-            Err(error) => tracing::error!(%error, "a coordinator's queue broke off"),
+        match answering.join_next().await {
+            None | Some(Ok(Ok(_))) => {}
+            Some(Ok(Err(error))) => tracing::error!(%error, "a coordinator's queue ended"),
+            Some(Err(error)) => tracing::error!(%error, "a coordinator's queue broke off"),
         }
         heard
     }
@@ -323,7 +326,11 @@ async fn choose(ctx: NodeContext, inquiry: Arc<Inquiry>) -> Result<Flow<InquiryU
         return Ok(Flow::nothing().goto("answer"));
     }
     let id = desk.id_for("whom");
-    let draft = desk.answer(id.clone(), &question, &format!("I ask {}.", named.join(", ")));
+    let draft = desk.answer(id.clone(), &question, &format!("I ask {}.", named.join(", "))).map(|mut draft| {
+        // Not the answer yet, for whoever waits for one.
+        draft.metadata.insert("interim".into(), true.into());
+        draft
+    });
     let _: Option<String> = ctx.step("say whom", Effect::Idempotent { key: id }, coordinator.say(&desk, draft)).await?;
     let flow = Flow::update(InquiryUpdate::new().plan(plan.clone()).others(others));
     Ok(plan.iter().fold(flow, |flow, choice| flow.send("consult", choice)))
