@@ -123,6 +123,7 @@ const ON_POSTGRES: &[(&str, &[&str])] = &[
     ("longhaul-memory, tests/it", &["local::", "figures::"]),
     ("longhaul-workspace, tests/it", &[]),
     ("longhaul-server, tests/it", &["bounds::", "tls::", "description::"]),
+    ("longhaul-mods, tests/it", &["catalogue::", "third_party::"]),
     ("longhaul-a2a, tests/it", &["other_bindings::", "cards_", "versions_", "streams_are"]),
 ];
 
