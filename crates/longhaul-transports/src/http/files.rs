@@ -46,6 +46,7 @@ struct UploadForm {
     #[schema(value_type = String, format = Binary, content_media_type = "application/octet-stream")]
     file: Vec<u8>,
     /// Who sends it. Not needed with `Authorization: Bearer AGENT_ID:SECRET`.
+    #[schema(pattern = "^((agent:)?[\\w.@+~-]{1,200})?$")]
     agent_id: Option<String>,
     /// Its secret.
     secret: Option<String>,
