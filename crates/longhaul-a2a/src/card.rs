@@ -9,7 +9,7 @@ use longhaul_network::{AgentId, AgentView};
 use serde_json::Value;
 
 use crate::{
-    check::EVENT_EXTENSION,
+    check::{EVENT_EXTENSION, ONCE_EXTENSION},
     error::A2aError,
     service::{Call, Service},
     wire::v1::{
@@ -113,6 +113,13 @@ impl Service {
                 "a message with one data part of the type application/vnd.longhaul.event+json is sent as that \
                           event of the network, and answered with its reply"
                     .to_owned(),
+            ..AgentExtension::default()
+        });
+        extensions.push(AgentExtension {
+            uri: ONCE_EXTENSION.to_owned(),
+            description: "for clients that name it a message that is sent again with the same messageId is the same \
+                          message: nothing is done twice, and the answer is about the same task"
+                .to_owned(),
             ..AgentExtension::default()
         });
         let scheme = HttpAuthSecurityScheme {

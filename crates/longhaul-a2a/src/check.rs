@@ -28,6 +28,9 @@ pub(crate) const EVENT_TYPE: &str = "application/vnd.longhaul.event+json";
 /// The extension that says what such a part means.
 pub(crate) const EVENT_EXTENSION: &str = "urn:longhaul:a2a:event:1";
 
+/// The extension under which a message's id makes its repetition harmless.
+pub(crate) const ONCE_EXTENSION: &str = "urn:longhaul:a2a:once:1";
+
 pub(crate) fn no_message() -> A2aError {
     A2aError::invalid("message", "the message is missing")
 }

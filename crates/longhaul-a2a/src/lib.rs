@@ -51,6 +51,7 @@ pub use bridge::{MOD, Tasks};
 pub use error::A2aError;
 pub use schema::MIGRATIONS;
 pub use settings::{A2aSettings, Statuses};
+pub use wire::FILE_DESCRIPTORS;
 
 /// The bindings of one network. Webhooks are sent as long as one of them lives.
 #[derive(Debug, Clone)]

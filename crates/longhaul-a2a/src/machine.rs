@@ -141,3 +141,61 @@ fn keep(task: &mut Task, artifact: Artifact, append: bool) {
         None => task.artifacts.push(artifact),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::speech::{message_of, text_part};
+
+    fn changes() -> impl Strategy<Value = Change> {
+        let said = |id: u8| message_of(&id.to_string(), vec![text_part("x")]);
+        prop_oneof![
+            (0..9_i32, any::<Option<u8>>()).prop_map(move |(state, id)| Change::Status {
+                state: TaskState::try_from(state).unwrap(),
+                message: id.map(said),
+            }),
+            any::<u8>().prop_map(move |id| Change::Said(said(id))),
+            (0..3_u8, any::<bool>(), any::<bool>()).prop_map(|(id, append, last_chunk)| Change::Artifact {
+                artifact: Artifact {
+                    artifact_id: id.to_string(),
+                    parts: vec![text_part(id.to_string())],
+                    ..Artifact::default()
+                },
+                append,
+                last_chunk,
+            }),
+        ]
+    }
+
+    /// A follower's own idea of a task, from its updates alone.
+    fn follow(task: &mut Task, update: StreamResponse) {
+        match update.payload {
+            Some(Payload::StatusUpdate(update)) => task.status = update.status,
+            Some(Payload::ArtifactUpdate(update)) => keep(task, update.artifact.unwrap(), update.append),
+            Some(Payload::Task(_) | Payload::Message(_)) | None => panic!("no update"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_has_ended_stays_and_updates_tell_everything(changes in proptest::collection::vec(changes(), 0..40)) {
+            let mut task = begin("t", "c", message_of("0", vec![text_part("x")]), TimeMs(0));
+            let mut followed = task.clone();
+            for (at, change) in (1..).zip(changes) {
+                let before = task.clone();
+                match apply(&mut task, change, TimeMs(at)) {
+                    Ok(update) => {
+                        prop_assert!(!has_ended(state_of(&before)));
+                        follow(&mut followed, update);
+                    }
+                    Err(_) => prop_assert_eq!(&task, &before),
+                }
+                prop_assert_eq!(&task.status, &followed.status);
+                prop_assert_eq!(&task.artifacts, &followed.artifacts);
+                prop_assert!(task.history.starts_with(&before.history));
+            }
+        }
+    }
+}

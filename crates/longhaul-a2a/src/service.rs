@@ -213,7 +213,7 @@ impl Service {
             return Err(A2aError::TaskNotCancelable(request.id));
         }
         let payload = speech::object(json!({ "task_id": request.id }));
-        let sent = self.ask(call, bridge::CANCEL, payload).await;
+        let sent = self.ask(call, self.new_id(), bridge::CANCEL, payload).await;
         let reply = sent.map_err(|refusal| match refusal.kind {
             RefusalKind::Conflict => A2aError::TaskNotCancelable(request.id.clone()),
             RefusalKind::Missing => A2aError::TaskNotFound(request.id.clone()),
@@ -338,7 +338,11 @@ impl Service {
             self.push_offered()?;
             payload.insert("push".to_owned(), to_json(&self.push_checked(config)?));
         }
-        let reply = self.ask(call, bridge::SEND, payload).await.map_err(|refusal| match refusal.kind {
+        // By itself the protocol lets clients use the id of a message again for another one.
+        let once = call.extensions.iter().any(|known| known == check::ONCE_EXTENSION);
+        let draft_id = if once { message.message_id } else { self.new_id() };
+        let reply = self.ask(call, draft_id, bridge::SEND, payload).await.map_err(|refusal| match refusal.kind {
+            RefusalKind::Conflict if once && task.is_empty() => A2aError::Conflict(refusal.message),
             RefusalKind::Conflict => A2aError::Unsupported(refusal.message),
             RefusalKind::Missing if !task.is_empty() => A2aError::TaskNotFound(task.clone()),
             _ => refusal.into(),
@@ -362,8 +366,8 @@ impl Service {
     }
 
     /// Sends a command to the mod.
-    async fn ask(&self, call: &Call, name: &str, payload: Map<String, Value>) -> Result<Reply, Refusal> {
-        let mut draft = Draft::new(self.new_id(), name.parse()?, Address::Mod(MOD.to_owned()), payload);
+    async fn ask(&self, call: &Call, id: String, name: &str, payload: Map<String, Value>) -> Result<Reply, Refusal> {
+        let mut draft = Draft::new(id, name.parse()?, Address::Mod(MOD.to_owned()), payload);
         draft.visibility = Visibility::Direct;
         let reply = self.network.send(&call.caller.member, draft).await?;
         self.shared.drain(&self.network, &call.caller).await;

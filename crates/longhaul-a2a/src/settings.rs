@@ -101,6 +101,17 @@ impl Default for A2aSettings {
 }
 
 impl A2aSettings {
+    /// Whether `network.yaml` asks for A2A: with a transport `a2a`, or with `serve_a2a` of the transport `http`.
+    #[must_use]
+    pub fn is_wanted(network: &NetworkSettings) -> bool {
+        let is_on = |(kind, config): &(String, Map<String, Value>)| match kind.as_str() {
+            "a2a" => config.get("enabled") != Some(&Value::Bool(false)),
+            "http" => config.get("serve_a2a") == Some(&Value::Bool(true)),
+            _ => false,
+        };
+        network.transports.iter().any(is_on)
+    }
+
     /// What `network.yaml` says: the transport `a2a` (or `serve_a2a` of `http`), `external_access`, and the agent of
     /// type `coordinator`. The second part are notices for people: what was not understood, what was not done.
     #[must_use]

@@ -244,3 +244,51 @@ pub(crate) fn card(card: &AgentCard) -> Value {
     copy(&new, &mut old, &same);
     old
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::{from_json, v1::SendMessageRequest};
+
+    fn json() -> impl Strategy<Value = Value> {
+        let words = ["kind", "text", "file", "data", "message", "parts", "role", "user", "configuration", "metadata"];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            proptest::sample::select(words.to_vec()).prop_map(Value::from),
+            ".{0,8}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(5, 48, 6, move |inner| {
+            let key = prop_oneof![proptest::sample::select(words.to_vec()).prop_map(str::to_owned), "[a-z]{1,6}"];
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                proptest::collection::btree_map(key, inner, 0..6)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_read_or_refused(given in json()) {
+            if let Ok(spelled) = send(&given) {
+                drop(from_json::<SendMessageRequest>(spelled));
+            }
+            drop(new_push(&given));
+            drop(from_json::<SendMessageRequest>(given));
+        }
+    }
+
+    #[test]
+    fn a_file_and_data_keep_their_meaning_both_ways() {
+        let part = json!({ "kind": "file", "file": { "uri": "https://example.com/a", "name": "a" } });
+        assert_eq!(part_out(&part_in(&part).unwrap()), part);
+        let part = json!({ "kind": "data", "data": { "n": 1 }, "metadata": { "m": true } });
+        assert_eq!(part_out(&part_in(&part).unwrap()), part);
+        assert!(part_in(&json!({ "text": "x" })).is_err());
+    }
+}

@@ -3,7 +3,11 @@
 //! Invariants: an update is told again until its receiver has taken it or it is given up, across restarts; no redirect
 //! is followed and no proxy asked; nothing of an answer but its status is kept.
 
-use std::{error::Error as _, sync::Arc, time::Duration};
+use std::{
+    error::Error as _,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use longhaul_core::TimeMs;
 use longhaul_store::{Store, StoreError};
@@ -22,6 +26,8 @@ use crate::{
 
 /// How long an attempt may take.
 const ATTEMPT_MAX: Duration = Duration::from_secs(15);
+/// How long updates of one webhook are told in one go; with one attempt more it stays below the claim.
+const ROUND_MAX: Duration = Duration::from_secs(30);
 /// Attempts for one update; then it is given up.
 const ATTEMPTS_MAX: u32 = 8;
 /// The pause after the first attempt that failed, milliseconds; each further one is twice as long.
@@ -110,7 +116,12 @@ impl Courier {
         let (mut next_at, mut problem) = (self.now(), None);
         let (place, task) = (self.place.clone(), due.config.task_id.clone());
         let waiting = self.store.read(move |read| updates(read, &place, &task, delivered)).await?;
+        let begun = Instant::now();
         for (number, update) in waiting {
+            // What is left is told in the next round, before somebody else may think that this one has died.
+            if begun.elapsed() > ROUND_MAX {
+                break;
+            }
             match self.attempt(due, &update).await {
                 Ok(()) => (delivered, attempts, problem) = (number, 0, None),
                 Err(why) if attempts + 1 >= ATTEMPTS_MAX => {

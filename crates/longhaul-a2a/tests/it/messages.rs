@@ -201,6 +201,30 @@ async fn an_event_of_the_network_is_sent_as_a_message_once() {
 }
 
 #[tokio::test]
+async fn a_repeated_message_is_one_task_for_clients_that_want_it_so() {
+    let ground = Ground::new();
+    let (house, mut expert) = House::open(&ground).await;
+    let alice = house.join("alice").await;
+    let params = |text: &str| {
+        let message = json!({ "messageId": "again", "role": "ROLE_USER", "parts": [{ "text": text }] });
+        json!({ "message": message, "configuration": { "returnImmediately": true } })
+    };
+    let send = async |extension: &str, text: &str| {
+        let request = house.request("/a2a", &alice.bearer(), "1.0", "SendMessage", params(text));
+        json_of(request.header("A2A-Extensions", extension).send().await.unwrap()).await.1
+    };
+    let first = send("urn:longhaul:a2a:once:1", "x").await;
+    let second = send("urn:longhaul:a2a:once:1", "x").await;
+    assert_eq!(first["result"]["task"]["id"], second["result"]["task"]["id"]);
+    let other = send("urn:longhaul:a2a:once:1", "another").await;
+    assert_eq!(other["error"]["code"], -32052, "{other}");
+    let new = send("", "y").await;
+    assert_ne!(first["result"]["task"]["id"], new["result"]["task"]["id"]);
+    assert_eq!(expert.next().await.payload["content"]["text"], "x");
+    assert_eq!(expert.next().await.payload["content"]["text"], "y");
+}
+
+#[tokio::test]
 async fn what_is_no_message_is_refused_with_its_field() {
     let ground = Ground::new();
     let (house, _expert) = House::open(&ground).await;

@@ -8,5 +8,8 @@ mod compiler;
 mod document_review;
 mod guards;
 mod identity;
+mod network_safety;
+mod one_network;
 mod processes;
 mod research;
+mod town;
