@@ -106,6 +106,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
     parts.extend(model_sdks(root, &binaries)?);
     parts.extend(libp2p_peers(root, &binaries, false)?);
     parts.push(a2a_client(root, &longhaul)?);
+    parts.extend(sdk_agents(root, &longhaul, false)?);
     // By name: the build may have put a new file in the place of the one that is running.
     let xtask = longhaul.with_file_name("xtask");
     parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);
@@ -207,6 +208,9 @@ pub(crate) fn run_peers(root: &Path) -> anyhow::Result<bool> {
         parts.extend(on_milvus(&binaries, server, &[])?);
     }
     parts.extend(libp2p_peers(root, &binaries, true)?);
+    parts.push(plain("program", || succeeds(root, "cargo", &["build", "--package", "longhaul-cli"]))?);
+    let longhaul = std::env::current_exe().context("where is xtask?")?.with_file_name("longhaul");
+    parts.extend(sdk_agents(root, &longhaul, true)?);
     Ok(summary(&parts))
 }
 
@@ -222,6 +226,37 @@ fn libp2p_peers(root: &Path, binaries: &[Binary], long: bool) -> anyhow::Result<
     }
     args.push(&program);
     suite("libp2p with peers in Python and JavaScript", Path::new("sh"), &args, root).map(Some)
+}
+
+/// Agents of the real OpenAgents SDK and a client of Python's gRPC join a network. The long form has both versions of
+/// the SDK over both transports, with kills, and a LangGraph graph.
+fn sdk_agents(root: &Path, longhaul: &Path, long: bool) -> anyhow::Result<Vec<Part>> {
+    let short = [
+        (
+            "OpenAgents SDK 0.9.3 over HTTP",
+            "openagents-newer",
+            "openagents-0.9.3.post20",
+            "openagents-agents.py",
+            "http --short",
+        ),
+        ("gRPC with Python's own implementation", "grpc", "grpcio-1.76.0", "grpc-conversation.py", ""),
+    ];
+    let whole = [
+        ("OpenAgents SDK 0.9.3", "openagents", "openagents-0.9.3.post20", "openagents-agents.py", ""),
+        ("OpenAgents SDK 0.6.16", "openagents", "openagents-0.6.16", "openagents-agents.py", ""),
+        ("a LangGraph graph joins", "langgraph", "langgraph-1.2.22", "langgraph-joins.py", ""),
+    ];
+    let wanted: &[_] = if long { &whole } else { &short };
+    let mut parts = Vec::new();
+    for (name, install, environment, script, options) in wanted {
+        let options = if options.is_empty() { String::new() } else { format!(" --transport {options}") };
+        let line = format!(
+            "scripts/peers.sh {install} && exec \"${{XDG_CACHE_HOME:-$HOME/.cache}}/longhaul/peers/{environment}/bin/python\" \
+             scripts/{script} \"$1\"{options}"
+        );
+        parts.push(suite(name, Path::new("sh"), &["-c", &line, "sh", &longhaul.display().to_string()], root)?);
+    }
+    Ok(parts)
 }
 
 /// The suite of the vector server on one of them. Without filters everything is run, what takes minutes included.
