@@ -90,7 +90,8 @@ pub struct Community {
     agents: JoinSet<Result<(), String>>,
     stop: CancellationToken,
     notices: Vec<String>,
-    _connected: Connected,
+    /// Servers of cassettes live as long.
+    connected: Connected,
     indexer: Option<CancellationToken>,
 }
 
@@ -167,7 +168,7 @@ impl Community {
             agents: JoinSet::new(),
             stop: CancellationToken::new(),
             notices,
-            _connected: connected,
+            connected,
             indexer,
         };
         community.start_agents(dir).await?;
@@ -175,7 +176,7 @@ impl Community {
     }
 
     async fn start_agents(&mut self, dir: &Path) -> Result<(), CommunityError> {
-        let model = self._connected.model.clone();
+        let model = self.connected.model.clone();
         for expert in self.members.experts.clone() {
             let file = expert_file(&expert);
             let parts = self.parts(dir, &file, model.clone()).await?;
@@ -272,11 +273,9 @@ impl Community {
         told(Line { channel: Some("general".to_owned()), from: person.name().to_owned(), text: question.to_owned() });
         person.act(typed).await?;
         let coordinator = self.coordinator.clone();
-        let mut known = Vec::new();
         let listening = async {
             loop {
                 for message in ears.hear(Duration::from_secs(10)).await? {
-                    known.extend(message.reply_to.clone());
                     told(Line { channel: message.channel.clone(), from: message.from.clone(), text: message.text.clone() });
                     if message.from == coordinator && is_answer(&message) {
                         return Ok::<_, Refusal>(message);
