@@ -144,6 +144,23 @@ openagents() {
     say "openagents 0.6.16 is there"
 }
 
+# The suite that judges servers of the Model Context Protocol, with a Node of its own, as it needs 22.
+conformance() {
+    name=mcp-conformance-0.2.0-alpha.12
+    if [ ! -f "$peers/$name/.whole" ]; then
+        command -v npm >/dev/null 2>&1 || fail "npm is not installed: apt-get install npm"
+        say "installing @modelcontextprotocol/conformance@0.2.0-alpha.12 into $peers/$name (140 MB)"
+        rm -rf "${peers:?}/$name"
+        mkdir -p "$peers/$name"
+        npm install --prefix "$peers/$name" --no-audit --no-fund --loglevel=error \
+            "@modelcontextprotocol/conformance@0.2.0-alpha.12" "node@22.23.3" </dev/null >/dev/null ||
+            fail "npm could not install the suite; see its messages above, and run this again"
+        "$peers/$name/node_modules/.bin/node" --version >/dev/null || fail "the Node of the suite does not run"
+        touch "$peers/$name/.whole"
+    fi
+    say "@modelcontextprotocol/conformance 0.2.0-alpha.12 is there"
+}
+
 grpc() {
     environment grpcio-1.76.0 "grpcio==1.76.0" "grpcio-tools==1.76.0" "grpcio-health-checking==1.76.0" \
         "grpcio-reflection==1.76.0"
@@ -190,6 +207,7 @@ for which in "$@"; do
         openagents) openagents ;;
         openagents-newer) openagents_newer ;;
         grpc) grpc ;;
+        conformance) conformance ;;
         libp2p) libp2p ;;
         *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude, playwright, openagents, grpc, libp2p, a2a or tck" ;;
     esac

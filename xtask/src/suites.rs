@@ -39,6 +39,11 @@ const MODEL_SDKS: &str = "scripts/peers.sh models && \
 const A2A_CLIENT: &str = "scripts/peers.sh a2a && \
     exec \"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/a2a-sdk-1.3.0/bin/python\" scripts/a2a-conversation.py \"$1\"";
 
+/// Installs py-libp2p and js-libp2p where they are missing, and lets them join a network.
+const LIBP2P_PEERS: &str = "scripts/peers.sh libp2p && \
+    LONGHAUL_TEST_LIBP2P=\"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/libp2p-0.8.1\" \
+    exec env \"$@\" --exact peers::peers_in_python_and_javascript_take_part --nocapture";
+
 /// Something that was run, and how it ended.
 #[derive(Debug)]
 struct Part {
@@ -90,6 +95,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
     parts.extend(schemathesis(root, &binaries)?);
     parts.extend(claude_code(root, &binaries)?);
     parts.extend(model_sdks(root, &binaries)?);
+    parts.extend(libp2p_peers(root, &binaries, false)?);
     parts.push(a2a_client(root, &longhaul)?);
     // By name: the build may have put a new file in the place of the one that is running.
     let xtask = longhaul.with_file_name("xtask");
@@ -117,6 +123,7 @@ const ON_POSTGRES: &[(&str, &[&str])] = &[
     ("longhaul-memory, tests/it", &["local::", "figures::"]),
     ("longhaul-workspace, tests/it", &[]),
     ("longhaul-server, tests/it", &["bounds::", "tls::", "description::"]),
+    ("longhaul-mods, tests/it", &["catalogue::", "third_party::"]),
     ("longhaul-a2a, tests/it", &["other_bindings::", "cards_", "versions_", "streams_are"]),
 ];
 
@@ -180,7 +187,22 @@ pub(crate) fn run_peers(root: &Path) -> anyhow::Result<bool> {
     for server in ["lite", "full"] {
         parts.extend(on_milvus(&binaries, server, &[])?);
     }
+    parts.extend(libp2p_peers(root, &binaries, true)?);
     Ok(summary(&parts))
+}
+
+/// Peers in Python and JavaScript join a network over libp2p; the long form gossips a thousand messages each way.
+fn libp2p_peers(root: &Path, binaries: &[Binary], long: bool) -> anyhow::Result<Option<Part>> {
+    let Some(binary) = binaries.iter().find(|binary| binary.name == "longhaul-libp2p, tests/it") else {
+        return Ok(None);
+    };
+    let program = binary.program.display().to_string();
+    let mut args = vec!["-c", LIBP2P_PEERS, "sh"];
+    if long {
+        args.push("LONGHAUL_TEST_LONG=1");
+    }
+    args.push(&program);
+    suite("libp2p with peers in Python and JavaScript", Path::new("sh"), &args, root).map(Some)
 }
 
 /// The suite of the vector server on one of them. Without filters everything is run, what takes minutes included.

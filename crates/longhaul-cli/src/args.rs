@@ -72,6 +72,9 @@ Networks of agents:
   longhaul network init research                  a folder that can be served; prints a password once
   longhaul network start research                 over HTTP, gRPC, MCP, A2A; agents join and leave
   longhaul network events research --follow       what is said, live; status, agents, top, kick
+  longhaul network chat --as ada                  take part from the terminal
+  longhaul agent start helper.yaml                an agent of a file joins, and answers
+  longhaul demo network                           a community answers questions together
 
 Environment:
   OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL   the model's service (any OpenAI-compatible one)

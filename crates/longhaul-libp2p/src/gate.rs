@@ -33,6 +33,9 @@ type FromHandler = THandlerOutEvent<Inner>;
 /// Messages with subscriptions that are held for one peer, and subscriptions in each.
 const HELD_MAX: usize = 32;
 const SUBSCRIPTIONS_MAX: usize = 256;
+/// Messages that wait for one peer, and how long.
+const QUEUE: usize = 2_048;
+const QUEUED: Duration = Duration::from_secs(20);
 /// So long others wait for a peer to be gone that may no longer read.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -60,6 +63,9 @@ impl Gate {
             .gossip_lazy(0)
             .gossip_factor(0.0)
             .gossip_retransimission(0)
+            // Who reads slowly has this much time and this many messages, and then misses some.
+            .connection_handler_queue_len(QUEUE)
+            .publish_queue_duration(QUEUED)
             // The node is the middle of a star: everybody is in its mesh, and gets what it publishes.
             .flood_publish(true)
             .mesh_outbound_min(0)

@@ -66,6 +66,8 @@ struct Peer {
     members: Vec<Member>,
     streams: usize,
     address: Option<IpAddr>,
+    /// Its last connection has ended; what is left of its streams ends too.
+    gone: bool,
 }
 
 #[derive(Debug)]
@@ -114,7 +116,9 @@ impl Node {
 
     /// A connection of this peer stands.
     pub(crate) fn connected(&self, peer: PeerId, address: Option<IpAddr>) {
-        self.state().peers.entry(peer).or_default().address = address;
+        let mut state = self.state();
+        let entry = state.peers.entry(peer).or_default();
+        (entry.address, entry.gone) = (address, false);
     }
 
     /// The last connection of this peer has ended: nobody speaks from it any more.
@@ -123,6 +127,7 @@ impl Node {
         // Its streams end in their own time and count down; an entry without streams is not needed.
         if let Some(entry) = state.peers.get_mut(peer) {
             entry.members.clear();
+            entry.gone = true;
             if entry.streams == 0 {
                 state.peers.remove(peer);
             }
@@ -143,6 +148,9 @@ impl Node {
         let mut state = self.state();
         if let Some(entry) = state.peers.get_mut(peer) {
             entry.streams = entry.streams.saturating_sub(1);
+            if entry.gone && entry.streams == 0 {
+                state.peers.remove(peer);
+            }
         }
     }
 
@@ -213,7 +221,11 @@ impl Node {
                 entry.members.retain(|other| other.agent() != member.agent());
             }
         }
-        let members = &mut state.peers.entry(peer).or_default().members;
+        let entry = state.peers.entry(peer).or_default();
+        if entry.gone {
+            return Err(Refusal::new(RefusalKind::Unavailable, "the connection has ended: connect again"));
+        }
+        let members = &mut entry.members;
         members.retain(|other| other.agent() != member.agent());
         if members.len() >= AGENTS_PER_PEER_MAX {
             return Err(Refusal::new(

@@ -47,7 +47,7 @@ impl Libp2pSettings {
             connections_max: 2_000,
             connections_per_peer_max: 4,
             streams_per_peer_max: 16,
-            gossip_bytes_max: 256 * 1024,
+            gossip_bytes_max: 64 * 1024,
             unacknowledged_max: 256,
             failures_burst: 20,
         }

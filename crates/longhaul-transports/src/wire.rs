@@ -18,24 +18,23 @@ use utoipa::ToSchema;
 pub struct EventIn {
     /// The sender's id for it: the same id again is the same event, and is answered the same. Without it one is made,
     /// and a repetition is not recognised.
-    #[schema(max_length = 200)]
     #[serde(default)]
     pub event_id: Option<String>,
     /// What happens: `thread.channel_message.post`.
     #[schema(required = true, nullable = false, max_length = 200, pattern = "^[a-z][a-z0-9_]+(\\.[a-z][a-z0-9_]+)+$")]
     #[serde(default)]
     pub event_name: Option<String>,
-    /// Who sends it, as it registered.
-    #[schema(required = true, nullable = false, pattern = "^(agent:)?[A-Za-z0-9_.@+~-]{1,150}$")]
+    /// Who sends it, as it registered. Not needed with `Authorization: Bearer AGENT_ID:SECRET`.
+    #[schema(pattern = "^(agent:)?[\\w.@+~-]{1,200}$")]
     #[serde(default)]
     pub source_id: Option<String>,
     /// Where it goes: an agent's name, `agent:x`, `channel:x`, `group:x`, `mod:x`, `agent:broadcast`; empty for the
     /// network itself.
-    #[schema(max_length = 200)]
+    #[schema(pattern = "^\\s*(|(agent:|channel:|group:|mod:)?[\\w.@+~-]{1,200}|system:system)\\s*$")]
     #[serde(default)]
     pub target_agent_id: Option<String>,
     /// The same under the name that events in full have.
-    #[schema(max_length = 200)]
+    #[schema(pattern = "^\\s*(|(agent:|channel:|group:|mod:)?[\\w.@+~-]{1,200}|system:system)\\s*$")]
     #[serde(default)]
     pub destination_id: Option<String>,
     /// Content.
@@ -69,10 +68,16 @@ pub struct EventIn {
     #[serde(default)]
     pub text_representation: Option<String>,
     /// Receivers, where it is restricted.
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Option<Vec<AgentName>>)]
     #[serde(default)]
     pub allowed_agents: Option<Vec<String>>,
 }
+
+/// An agent's name, as it is described.
+#[derive(Debug, ToSchema)]
+#[schema(value_type = String, pattern = "^(agent:)?[\\w.@+~-]{1,200}$")]
+#[expect(dead_code, reason = "only its description is used")]
+struct AgentName(String);
 
 /// An event that was read: whom its sender claims to be, with what secret, and what is to be sent.
 #[derive(Debug, Clone)]
@@ -271,7 +276,7 @@ pub fn code(kind: RefusalKind) -> &'static str {
 #[schema(as = RegisterIn)]
 pub struct RegisterIn {
     /// The wanted name: letters, digits and any of `-_.@+~`.
-    #[schema(required = true, nullable = false, pattern = "^(agent:)?[A-Za-z0-9_.@+~-]{1,150}$")]
+    #[schema(required = true, nullable = false, pattern = "^(agent:)?[\\w.@+~-]{1,200}$")]
     #[serde(default)]
     pub agent_id: Option<String>,
     /// Said about itself; shown to others.
@@ -291,10 +296,6 @@ pub struct RegisterIn {
     /// The secret of an earlier registration, which makes this a return.
     #[serde(default)]
     pub secret: Option<String>,
-    /// Taken for the SDK's sake; nothing is decided by it.
-    #[schema(value_type = Option<Object>)]
-    #[serde(default)]
-    pub certificate: Option<Value>,
 }
 
 impl RegisterIn {

@@ -12,7 +12,7 @@ use tokio::{
     process::Command,
 };
 
-use crate::support::{received, serve};
+use crate::support::serve;
 
 /// The long form gossips a thousand messages each way with each peer.
 fn count() -> u64 {
@@ -39,13 +39,12 @@ async fn peers_in_python_and_javascript_take_part() {
 }
 
 async fn take_part(agent: &str, mut program: Command, quic: bool) {
-    let _ = tracing_subscriber::fmt().with_env_filter(std::env::var("LOG").unwrap_or_default()).try_init();
     let (served, count) = (serve().await, count());
     let (address, number) = (served.address(quic).to_string(), count.to_string());
     program.args([address.as_str(), agent, number.as_str()]).kill_on_drop(true);
     let mut peer = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(peer.stdout.take().unwrap()).lines();
-    let long = Duration::from_secs(if count > 100 { 240 } else { 60 });
+    let long = Duration::from_secs(if count > 100 { 300 } else { 60 });
     let began = std::time::Instant::now();
     let said: Value = tokio::time::timeout(long, async {
         let ready = lines.next_line().await.unwrap().expect("the peer ended before it was ready");
@@ -55,7 +54,9 @@ async fn take_part(agent: &str, mut program: Command, quic: bool) {
         }
         let (mut inbox, mut numbers, mut direct) = (served.inbox(), Vec::new(), 0);
         while (numbers.len() as u64) < count || direct == 0 {
-            for event in received(&mut inbox).await.events {
+            let received = inbox.next(100, long).await.unwrap();
+            inbox.acknowledge(received.cursor);
+            for event in received.events {
                 match event.name.as_str() {
                     "thread.channel_message.post" => numbers.push(event.payload["number"].as_u64().unwrap()),
                     "agent.message" => direct += 1,

@@ -156,3 +156,20 @@ async fn what_is_deleted_where_it_was_said_is_forgotten() {
     assert_eq!(alice.ask("memory.forget", json!({})).await["forgotten"], 1);
     assert!(contents(&bob, json!({"query": "alice was here"})).await.is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn posts_of_a_channel_become_its_history_and_direct_messages_do_not() {
+    let hall = Hall::new(&[("messaging", json!({})), ("memory", json!({}))]);
+    let open = hall.open().await;
+    let (alice, bob) = (open.join("alice").await, open.join("bob").await);
+    let post = json!({"channel": "general", "content": {"text": "the turbine hums at night"}});
+    assert!(alice.send("thread.channel_message.post", "channel:general", post).await.expect("posted").success);
+    let direct = json!({"target_agent_id": "bob", "content": {"text": "the turbine is a secret"}});
+    assert!(alice.send("thread.direct_message.send", "agent:bob", direct).await.expect("sent").success);
+    let after = json!({"channel": "general", "content": {"text": "that turbine again"}});
+    assert!(bob.send("thread.channel_message.post", "channel:general", after).await.expect("posted").success);
+    let found = until(&bob, json!({"query": "turbine", "collection": "collaboration_history"}), 2).await;
+    assert!(!found.iter().any(|text| text.contains("secret")), "{found:?}");
+    let by_alice = json!({"query": "turbine", "filter": {"author_id": "alice", "channel": "general"}});
+    assert_eq!(contents(&bob, by_alice).await, ["the turbine hums at night"]);
+}

@@ -170,7 +170,7 @@ impl ServerHandler for McpServer {
             let limit = self.shared.settings.call_max;
             let called = tokio::time::timeout(limit, stocked.shelf.call(&name, arguments, &mut talk)).await;
             return match called {
-                Ok(Ok(result)) => whole::<CallToolResult>(result).map(Into::into),
+                Ok(Ok(result)) => answered::<CallToolResult>(result).map(Into::into),
                 Ok(Err(stop)) => talk.stopped(stop).map(Into::into),
                 Err(_) => Ok(result(ToolOutput::error(format!("{name} did not end in time and was given up"))).into()),
             };
@@ -205,7 +205,7 @@ impl ServerHandler for McpServer {
         let mut talk = self.talk(context, answers, state.as_deref())?;
         let arguments = request.arguments.unwrap_or_default();
         match stocked.shelf.prompt(&request.name, arguments, &mut talk).await {
-            Ok(prompt) => whole::<GetPromptResult>(prompt).map(Into::into),
+            Ok(prompt) => answered::<GetPromptResult>(prompt).map(Into::into),
             Err(stop) => talk.stopped(stop).map(Into::into),
         }
     }
@@ -236,7 +236,7 @@ impl ServerHandler for McpServer {
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let contents = self.readable(&request.uri).await?;
-        let read: ReadResourceResult = whole(json!({ "contents": contents }))?;
+        let read: ReadResourceResult = answered(json!({ "contents": contents }))?;
         Ok(read.with_ttl_ms(LISTED_MS).with_cache_scope(CacheScope::Private).into())
     }
 
@@ -318,6 +318,14 @@ impl McpServer {
             ErrorData::resource_not_found(format!("there is no resource {shown:?}; list them"), Some(json!({ "uri": shown })))
         })
     }
+}
+
+/// A shelf's answer in the protocol's type: complete, as what is not ends otherwise.
+fn answered<T: DeserializeOwned>(mut value: Value) -> Result<T, ErrorData> {
+    if let Some(answer) = value.as_object_mut() {
+        answer.insert("resultType".to_owned(), "complete".into());
+    }
+    whole(value)
 }
 
 /// A value of a shelf in the protocol's type.

@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use longhaul_network::{AgentId, Received, Refusal, RefusalKind, Via};
-use serde::{Deserialize, Serialize, ser::SerializeSeq};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _, ser::SerializeSeq};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -26,8 +26,12 @@ use crate::{
     wire::{self, EventIn, EventOut, RegisterIn},
 };
 
+/// Whole numbers up to here are exact in a double.
+const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
 /// The transport's name in meters.
 const TRANSPORT: &str = "http";
+/// Longest wait that can be asked for; a network may hold polls for less.
+const WAIT_SECONDS_MAX: f64 = 25.0;
 
 pub(super) fn routes() -> OpenApiRouter<Front> {
     OpenApiRouter::new()
@@ -76,8 +80,8 @@ async fn register(
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = UnregisterIn)]
 struct UnregisterIn {
-    /// Who leaves.
-    #[schema(nullable = false, required = true)]
+    /// Who leaves. Not needed with `Authorization: Bearer AGENT_ID:SECRET`.
+    #[schema(pattern = "^((agent:)?[\\w.@+~-]{1,200})?$")]
     #[serde(default)]
     agent_id: Option<String>,
     /// Its secret.
@@ -171,7 +175,7 @@ async fn send_event(
 #[into_params(parameter_in = Query)]
 struct PollIn {
     /// Who asks. Not needed with `Authorization: Bearer AGENT_ID:SECRET`.
-    #[param(pattern = "^(agent:)?[A-Za-z0-9_.@+~-]{1,150}$")]
+    #[param(pattern = "^((agent:)?[\\w.@+~-]{1,200})?$")]
     agent_id: Option<String>,
     /// Its secret; better sent in the header.
     secret: Option<String>,
@@ -235,9 +239,8 @@ async fn poll(
     let PollIn { agent_id, secret, wait, after, limit } = asked;
     let (agent, secret) = Credentials { agent_id, secret }.claimed(&headers)?;
     let limits = front.limits();
-    let longest = limits.poll_wait_max.as_secs_f64();
-    if wait.is_some_and(|wait| !(0.0..=longest).contains(&wait)) {
-        return Err(Refusal::invalid(format!("wait is given in seconds, from 0 to {longest}")).into());
+    if wait.is_some_and(|wait| !(0.0..=WAIT_SECONDS_MAX).contains(&wait)) {
+        return Err(Refusal::invalid(format!("wait is given in seconds, from 0 to {WAIT_SECONDS_MAX}")).into());
     }
     if limit.is_some_and(|limit| !(1..=limits.poll_events_max).contains(&limit)) {
         return Err(Refusal::invalid(format!("limit is from 1 to {}", limits.poll_events_max)).into());
@@ -245,7 +248,7 @@ async fn poll(
     if after.is_some_and(i64::is_negative) {
         return Err(Refusal::invalid("after is the cursor of an earlier answer").into());
     }
-    let wait = wait.map_or(limits.poll_wait, Duration::from_secs_f64);
+    let wait = wait.map_or(limits.poll_wait, Duration::from_secs_f64).min(limits.poll_wait_max);
     let polled = polled(&front, peer, &agent, secret.as_deref(), wait, after, limit.unwrap_or(limits.poll_events_max));
     match polled.await {
         Ok(received) => {
@@ -295,15 +298,24 @@ async fn polled(
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = AckIn)]
 struct AckIn {
-    /// Who received it.
+    /// Who received it. Not needed with `Authorization: Bearer AGENT_ID:SECRET`.
+    #[schema(pattern = "^((agent:)?[\\w.@+~-]{1,200})?$")]
     #[serde(default)]
     agent_id: Option<String>,
     /// Its secret.
     #[serde(default)]
     secret: Option<String>,
     /// Everything up to here: a `cursor`, or the id of a server-sent event.
-    #[schema(minimum = 0)]
+    #[schema(minimum = 0, maximum = 9007199254740991_i64)]
+    #[serde(deserialize_with = "whole")]
     cursor: i64,
+}
+
+/// A number without a fraction, also as some writers have it: `7.0`.
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    let number = serde_json::Number::deserialize(deserializer)?;
+    let fraction = || number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= EXACT_MAX);
+    number.as_i64().or_else(|| fraction().map(|number| number as i64)).ok_or_else(|| D::Error::custom("a whole number"))
 }
 
 /// Acknowledges: everything up to `cursor` is safe with the receiver.

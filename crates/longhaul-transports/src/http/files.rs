@@ -37,7 +37,8 @@ pub(super) fn routes(limits: &Limits) -> OpenApiRouter<Front> {
 }
 
 /// A file, and who sends it.
-#[derive(Debug, ToSchema)]
+#[derive(Debug, serde::Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = UploadForm)]
 #[expect(dead_code, reason = "the shape that is described; a form is read field by field")]
 struct UploadForm {
@@ -125,7 +126,8 @@ async fn read(mut parts: Multipart, file_bytes_max: usize) -> Result<Form, Refus
                 form.groups = said.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect();
             }
             _ => {
-                content(&mut part, FIELD_BYTES_MAX).await?;
+                let text = "parts of the form are file, agent_id, secret, mime_type and allowed_agent_groups";
+                return Err(Refusal::invalid(text));
             }
         }
     }

@@ -28,7 +28,7 @@ pub(crate) struct Params<T>(pub(crate) T);
 #[into_params(parameter_in = Query)]
 pub(crate) struct Credentials {
     /// Who asks. Not needed with `Authorization: Bearer AGENT_ID:SECRET`.
-    #[param(pattern = "^(agent:)?[A-Za-z0-9_.@+~-]{1,150}$")]
+    #[param(pattern = "^((agent:)?[\\w.@+~-]{1,200})?$")]
     pub(crate) agent_id: Option<String>,
     /// Its secret; better sent in the header.
     pub(crate) secret: Option<String>,

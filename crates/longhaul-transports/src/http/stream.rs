@@ -42,7 +42,7 @@ pub(super) fn routes() -> OpenApiRouter<Front> {
 #[into_params(parameter_in = Query)]
 struct StreamIn {
     /// Who asks. Not needed with `Authorization: Bearer AGENT_ID:SECRET`.
-    #[param(pattern = "^(agent:)?[A-Za-z0-9_.@+~-]{1,150}$")]
+    #[param(pattern = "^((agent:)?[\\w.@+~-]{1,200})?$")]
     agent_id: Option<String>,
     /// Its secret; better sent in the header.
     secret: Option<String>,

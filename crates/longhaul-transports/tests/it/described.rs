@@ -40,7 +40,7 @@ async fn schemathesis_finds_nothing() {
     let house = House::bounded(Limits {
         strangers_per_second: 1_000_000,
         registrations_per_second: 1_000_000,
-        poll_wait: Duration::ZERO,
+        poll_wait_max: Duration::from_millis(50),
         ..Limits::default()
     })
     .await;

@@ -4,6 +4,7 @@ mod bounds;
 mod conformance;
 mod contract;
 mod described;
+mod external_mod;
 mod grpc;
 mod house;
 mod safe;

@@ -140,3 +140,47 @@ async fn nothing_listens_beyond_loopback_without_tls() {
     assert!(read.http.unwrap().address.ip().is_loopback() && read.grpc.unwrap().address.ip().is_loopback());
     assert_eq!(notices.len(), 4, "{notices:?}");
 }
+
+/// A certificate for loopback that nobody vouches for, made by openssl.
+fn certificate(dir: &std::path::Path) -> TlsSettings {
+    let (certificates, key) = (dir.join("site.pem"), dir.join("site.key"));
+    let made = std::process::Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"])
+        .arg("-keyout")
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificates)
+        .output()
+        .expect("openssl is installed");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    TlsSettings { certificates, key, client_authorities: None, only_13: true }
+}
+
+#[tokio::test]
+async fn with_a_certificate_it_is_served_beyond_loopback_under_its_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut serving = ServingSettings { grpc: None, ..ServingSettings::anywhere() };
+    let files = certificate(dir.path());
+    let http = serving.http.as_mut().unwrap();
+    http.address = "0.0.0.0:0".parse().unwrap();
+    http.tls = Some(files.clone());
+    http.hosts = vec!["net.example.org".to_owned()];
+    let house = House::with(settings(), serving, Extra::default()).await;
+    let port = house.serving.http().unwrap().port();
+    let trusted = reqwest::Certificate::from_pem(&std::fs::read(&files.certificates).unwrap()).unwrap();
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]).build().unwrap();
+    let ask = |host: String| send(client.get(format!("https://localhost:{port}/api/health")).header("host", host));
+    for (host, status) in [
+        (format!("localhost:{port}"), 200),
+        (format!("net.example.org:{port}"), 200),
+        (format!("192.0.2.7:{port}"), 200),
+        (format!("rebound.example:{port}"), 421),
+    ] {
+        assert_eq!(ask(host.clone()).await.status, status, "{host}");
+    }
+    let health = ask(format!("localhost:{port}")).await;
+    assert_eq!(health.body["data"]["transports"][0]["config"], json!({ "port": port }), "clients take the host they came by");
+    let plain = crate::house::client().get(format!("http://localhost:{port}/api/health")).send().await;
+    assert!(plain.is_err(), "{plain:?}");
+}

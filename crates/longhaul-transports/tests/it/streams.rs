@@ -292,3 +292,20 @@ async fn whoever_waits_is_told_of_the_end() {
     let answered = polling.await.unwrap();
     assert_eq!((answered.status.as_u16(), &answered.body["messages"]), (200, &json!([])));
 }
+
+/// With `LONGHAUL_TEST_WEBSOCKETS` set to a Python that has `websockets`: its client speaks with a network.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pythons_client_speaks_with_a_network() {
+    let Some(python) = std::env::var_os("LONGHAUL_TEST_WEBSOCKETS") else {
+        println!("not tried: `scripts/peers.sh websockets` installs it, LONGHAUL_TEST_WEBSOCKETS names its Python");
+        return;
+    };
+    let house = House::new().await;
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/websocket-conversation.py");
+    let mut command = tokio::process::Command::new(python);
+    command.arg(script).arg(format!("ws://{}/ws", house.host())).stdin(std::process::Stdio::null()).kill_on_drop(true);
+    let ended = tokio::time::timeout(PATIENCE, command.output()).await.expect("it does not end").unwrap();
+    let (told, wrong) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{told}\n{wrong}");
+    println!("{told}");
+}

@@ -162,7 +162,7 @@ fn free_port() -> anyhow::Result<u16> {
 
 /// The documented schema; what bounds a single client is raised for both.
 fn settings(http: u16, grpc: u16, ours: bool) -> String {
-    let limits = if ours { "  events_per_second: 1000000\n  events_burst: 1000000\n" } else { "" };
+    let limits = if ours { "  rate_limit: {events_per_second: 1000000, burst: 1000000}\n" } else { "" };
     format!(
         "network:\n  name: Bench\n  mode: centralized\n  node_id: bench-net-1\n  initialized: true\n  transports:\n  \
          - type: http\n    config: {{host: 127.0.0.1, port: {http}}}\n  - type: grpc\n    config: {{host: 127.0.0.1, port: {grpc}}}\n  \

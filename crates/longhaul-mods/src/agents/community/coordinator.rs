@@ -517,7 +517,7 @@ impl ToolHost for Merging {
     }
 }
 
-/// Says the answer and keeps what is to be remembered, both once.
+/// Keeps what is to be remembered and says the answer, both once.
 async fn answer(ctx: NodeContext, inquiry: Arc<Inquiry>) -> Result<InquiryUpdate, NodeError> {
     let coordinator = ctx.resources().get_key(&COORDINATOR)?;
     let question = &inquiry.question;
@@ -547,11 +547,13 @@ async fn answer(ctx: NodeContext, inquiry: Arc<Inquiry>) -> Result<InquiryUpdate
     // A memory that may not be is left out; the answer is not.
     let kept: Vec<_> = kept.into_iter().filter_map(|memory| memory.prepare().ok()).collect();
     let (memory, scope) = (coordinator.memory.clone(), coordinator.parts.scope.clone());
-    let commit = move |tx: &mut longhaul_store::Tx<'_>, _: &Option<String>| -> Result<(), StoreError> {
+    let commit = move |tx: &mut longhaul_store::Tx<'_>, (): &()| -> Result<(), StoreError> {
         Ok(memory.insert_all(tx, &scope, &kept).map(drop)?)
     };
+    // First, so that whoever has heard the answer finds it.
+    ctx.step_tx("keep", Effect::Pure, async { Ok(()) }, commit).await?;
     let _: Option<String> =
-        ctx.step_tx("answer", Effect::Idempotent { key: id }, coordinator.say(&desk, draft), commit).await?;
+        ctx.step("answer", Effect::Idempotent { key: id }, coordinator.say(&desk, draft)).await?;
     Ok(InquiryUpdate::new().merged(Some(text)))
 }
 

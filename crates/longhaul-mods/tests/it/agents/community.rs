@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ground::{Ground, Open, Person, QUIET, Started, file, model};
 
-const STORY: &str = r#"
+const STORY: &str = r###"
 [[entry]]
 id = "python"
 prompt = ["coordinator asks you in #python_channel", "async"]
@@ -43,7 +43,7 @@ reply = "One client, and an HNSW index."
 id = "standing-in"
 prompt = ["coordinator asks you in #devops_channel"]
 reply = "I can tell a little: give it memory."
-"#;
+"###;
 
 const QUESTION: &str = "How do I make vector search fast in an async service with many clients?";
 const ALIKE: &str = "How can I make vector search in an async service fast with many clients?";

@@ -5,7 +5,7 @@ use longhaul_mods::agents::{Desk, LocalLink};
 use longhaul_network::{Address, Registration, Reply, Via};
 use serde_json::{Value, json};
 
-use super::ground::{Ground, Open, Person};
+use super::ground::{CHIEFS, Ground, Open, Person};
 
 async fn decide(desk: &Desk, base: i64, value: &str) -> Reply {
     let payload = json!({"object": "plan/index", "base_version": base, "value": value, "reason": "it is faster"});
@@ -19,7 +19,7 @@ async fn send(desk: &Desk, name: &str, payload: Value) -> Reply {
 
 async fn chief(open: &Open) -> Desk {
     let registration =
-        Registration { credential: "c0ffee".to_owned(), ..Registration::new("chief".parse().unwrap(), Via::InProcess) };
+        Registration { credential: CHIEFS.to_owned(), ..Registration::new("chief".parse().unwrap(), Via::InProcess) };
     let (link, _) = LocalLink::join(&open.network, registration).await.unwrap();
     Desk::new(std::sync::Arc::new(link), Default::default(), "chief")
 }

@@ -25,6 +25,9 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// How long nothing may come where nothing is to come.
 pub(crate) const QUIET: Duration = Duration::from_millis(600);
 
+/// What a client shows to come into the group that may decide over others.
+pub(crate) const CHIEFS: &str = "41ef4bb0b23661e66301aac36066912dac037827b4ae63a7b1165a5aa93ed4eb";
+
 pub(crate) struct Ground {
     place: StoreSettings,
     _folder: TempDir,
@@ -75,7 +78,7 @@ impl Ground {
             settings.channels.push((channel.to_owned(), String::new()));
         }
         let chief = longhaul_network::settings::GroupSettings {
-            credential: Some("c0ffee".to_owned()),
+            credential: Some(CHIEFS.to_owned()),
             permissions: vec!["decide".to_owned()],
             ..Default::default()
         };

@@ -118,6 +118,6 @@ async fn an_agent_whose_model_refuses_says_why() {
     bob.desk.send_direct(&"ada".parse().unwrap(), "are you there?").await.unwrap();
     let heard = bob.hear_until(|message| message.from == "ada").await;
     let why = heard.last().unwrap().failed.clone().unwrap_or_default();
-    assert!(why.contains("no entry"), "{why}");
+    assert!(why.contains("no cassette entry"), "{why}");
     started.end().await;
 }
