@@ -12,6 +12,9 @@
 #   skills-ref 0.1.1   the reference validator of Agent Skills
 #   a2a-sdk 1.3.0      the official Python client of A2A; and what the compatibility kit of A2A wants (`peers.sh tck`)
 #   openagents 0.9.3.post20 and 0.6.16  the SDK of OpenAgents, whose agents join our networks unmodified
+#   mcp-conformance 0.2.0-alpha.12  the suite that judges servers of the Model Context Protocol, revision by revision
+#   websockets 17.0    the usual Python client of WebSocket
+#   langgraph 1.2.22   graphs of which one takes part in a network, as examples/langgraph_joins shows
 #   grpcio 1.76.0      the official Python implementation of gRPC, with health and reflection
 #   libp2p 0.8.1 (Python) and 3.3.11 (JavaScript, with gossipsub 17)  peers that join a network over libp2p
 #   playwright 1.65.2  drives Chromium as people do by hand, for the bench of the verifier
@@ -144,6 +147,12 @@ openagents() {
     say "openagents 0.6.16 is there"
 }
 
+websockets() {
+    environment websockets-17.0 "websockets==17.0"
+    touch "$peers/websockets-17.0/.whole"
+    say "websockets 17.0 is there"
+}
+
 # The suite that judges servers of the Model Context Protocol, with a Node of its own, as it needs 22.
 conformance() {
     name=mcp-conformance-0.2.0-alpha.12
@@ -186,6 +195,12 @@ libp2p() {
     say "libp2p 0.8.1 (Python) and 3.3.11 (JavaScript) are there"
 }
 
+langgraph() {
+    environment langgraph-1.2.22 "langgraph==1.2.22"
+    touch "$peers/langgraph-1.2.22/.whole"
+    say "langgraph 1.2.22 is there"
+}
+
 mkdir -p "$peers"
 # One installation at a time, whoever asks.
 if [ "${LONGHAUL_PEERS_LOCKED:-}" != 1 ] && command -v flock >/dev/null 2>&1; then
@@ -207,8 +222,10 @@ for which in "$@"; do
         openagents) openagents ;;
         openagents-newer) openagents_newer ;;
         grpc) grpc ;;
+        langgraph) langgraph ;;
         conformance) conformance ;;
+        websockets) websockets ;;
         libp2p) libp2p ;;
-        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude, playwright, openagents, grpc, libp2p, a2a or tck" ;;
+        *) fail "there is no $which: the top of this file names what there is" ;;
     esac
 done

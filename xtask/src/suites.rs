@@ -39,6 +39,14 @@ const MODEL_SDKS: &str = "scripts/peers.sh models && \
 const A2A_CLIENT: &str = "scripts/peers.sh a2a && \
     exec \"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/a2a-sdk-1.3.0/bin/python\" scripts/a2a-conversation.py \"$1\"";
 
+/// Installs what judges the transports of a network where it is missing, and lets it.
+const TRANSPORT_PEERS: &str = "scripts/peers.sh schemathesis conformance websockets && \
+    peers=\"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers\" && \
+    LONGHAUL_TEST_SCHEMATHESIS=\"$peers/schemathesis-4.32.5/bin/schemathesis\" \
+    LONGHAUL_TEST_MCP_CONFORMANCE=\"$peers/mcp-conformance-0.2.0-alpha.12\" \
+    LONGHAUL_TEST_WEBSOCKETS=\"$peers/websockets-17.0/bin/python\" \
+    exec \"$1\" --nocapture --test-threads=1 schemathesis_finds_nothing every_scored_scenario pythons_client_speaks";
+
 /// Installs py-libp2p and js-libp2p where they are missing, and lets them join a network.
 const LIBP2P_PEERS: &str = "scripts/peers.sh libp2p && \
     LONGHAUL_TEST_LIBP2P=\"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/libp2p-0.8.1\" \
@@ -93,10 +101,12 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
         root,
     )?);
     parts.extend(schemathesis(root, &binaries)?);
+    parts.extend(transport_peers(root, &binaries)?);
     parts.extend(claude_code(root, &binaries)?);
     parts.extend(model_sdks(root, &binaries)?);
     parts.extend(libp2p_peers(root, &binaries, false)?);
     parts.push(a2a_client(root, &longhaul)?);
+    parts.extend(sdk_agents(root, &longhaul, false)?);
     // By name: the build may have put a new file in the place of the one that is running.
     let xtask = longhaul.with_file_name("xtask");
     parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);
@@ -123,6 +133,7 @@ const ON_POSTGRES: &[(&str, &[&str])] = &[
     ("longhaul-memory, tests/it", &["local::", "figures::"]),
     ("longhaul-workspace, tests/it", &[]),
     ("longhaul-server, tests/it", &["bounds::", "tls::", "description::"]),
+    ("longhaul-transports, tests/it", &["bounds::", "conformance::", "described::", "grpc::", "safe::", "tools::"]),
     ("longhaul-mods, tests/it", &["catalogue::", "third_party::"]),
     ("longhaul-a2a, tests/it", &["other_bindings::", "cards_", "versions_", "streams_are"]),
 ];
@@ -158,6 +169,15 @@ fn schemathesis(root: &Path, binaries: &[Binary]) -> anyhow::Result<Option<Part>
     suite("the gateway's OpenAPI document, by schemathesis", Path::new("sh"), &args, root).map(Some)
 }
 
+/// A network's description, its MCP server and its WebSocket, judged by others' programs.
+fn transport_peers(root: &Path, binaries: &[Binary]) -> anyhow::Result<Option<Part>> {
+    let Some(binary) = binaries.iter().find(|binary| binary.name == "longhaul-transports, tests/it") else {
+        return Ok(None);
+    };
+    let args = ["-c", TRANSPORT_PEERS, "sh", &binary.program.display().to_string()];
+    suite("a network by schemathesis, MCP's suite and Python's websockets", Path::new("sh"), &args, root).map(Some)
+}
+
 /// The cassette server, judged by the clients that its protocols' owners publish.
 fn model_sdks(root: &Path, binaries: &[Binary]) -> anyhow::Result<Option<Part>> {
     let Some(binary) = binaries.iter().find(|binary| binary.name == "longhaul-model, tests/it") else {
@@ -188,6 +208,9 @@ pub(crate) fn run_peers(root: &Path) -> anyhow::Result<bool> {
         parts.extend(on_milvus(&binaries, server, &[])?);
     }
     parts.extend(libp2p_peers(root, &binaries, true)?);
+    parts.push(plain("program", || succeeds(root, "cargo", &["build", "--package", "longhaul-cli"]))?);
+    let longhaul = std::env::current_exe().context("where is xtask?")?.with_file_name("longhaul");
+    parts.extend(sdk_agents(root, &longhaul, true)?);
     Ok(summary(&parts))
 }
 
@@ -203,6 +226,37 @@ fn libp2p_peers(root: &Path, binaries: &[Binary], long: bool) -> anyhow::Result<
     }
     args.push(&program);
     suite("libp2p with peers in Python and JavaScript", Path::new("sh"), &args, root).map(Some)
+}
+
+/// Agents of the real OpenAgents SDK and a client of Python's gRPC join a network. The long form has both versions of
+/// the SDK over both transports, with kills, and a LangGraph graph.
+fn sdk_agents(root: &Path, longhaul: &Path, long: bool) -> anyhow::Result<Vec<Part>> {
+    let short = [
+        (
+            "OpenAgents SDK 0.9.3 over HTTP",
+            "openagents-newer",
+            "openagents-0.9.3.post20",
+            "openagents-agents.py",
+            "http --short",
+        ),
+        ("gRPC with Python's own implementation", "grpc", "grpcio-1.76.0", "grpc-conversation.py", ""),
+    ];
+    let whole = [
+        ("OpenAgents SDK 0.9.3", "openagents", "openagents-0.9.3.post20", "openagents-agents.py", ""),
+        ("OpenAgents SDK 0.6.16", "openagents", "openagents-0.6.16", "openagents-agents.py", ""),
+        ("a LangGraph graph joins", "langgraph", "langgraph-1.2.22", "langgraph-joins.py", ""),
+    ];
+    let wanted: &[_] = if long { &whole } else { &short };
+    let mut parts = Vec::new();
+    for (name, install, environment, script, options) in wanted {
+        let options = if options.is_empty() { String::new() } else { format!(" --transport {options}") };
+        let line = format!(
+            "scripts/peers.sh {install} && exec \"${{XDG_CACHE_HOME:-$HOME/.cache}}/longhaul/peers/{environment}/bin/python\" \
+             scripts/{script} \"$1\"{options}"
+        );
+        parts.push(suite(name, Path::new("sh"), &["-c", &line, "sh", &longhaul.display().to_string()], root)?);
+    }
+    Ok(parts)
 }
 
 /// The suite of the vector server on one of them. Without filters everything is run, what takes minutes included.

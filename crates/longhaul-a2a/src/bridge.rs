@@ -42,6 +42,9 @@ pub(crate) const CANCELED: &str = "a2a.task.canceled";
 /// What an agent receives: a direct message in the form of the messaging mod.
 pub(crate) const TOLD: &str = "thread.direct_message.notification";
 
+/// The network says that somebody has left, or was made to.
+const LEFT: &str = "system.notification.unregister_agent";
+
 /// How the names of members begin who speak for callers without a name of their own.
 pub(crate) const SHARED_PREFIX: &str = "a2a-caller-";
 /// The owner of what such callers do.
@@ -89,7 +92,7 @@ impl Mod for Tasks {
                 (TOLD.to_owned(), "a direct message to the agent, with the task under `a2a`".to_owned()),
                 (CANCELED.to_owned(), "the agent's task has been canceled: `task_id`".to_owned()),
             ],
-            observes: ["agent.message", TOLD, "thread.reply.notification"].map(Pattern::new).to_vec(),
+            observes: ["agent.message", TOLD, "thread.reply.notification", LEFT].map(Pattern::new).to_vec(),
         }
     }
 
@@ -104,9 +107,14 @@ impl Mod for Tasks {
     }
 
     async fn observe(&self, backstage: &Backstage, event: &Arc<Event>) -> Result<(), Refusal> {
-        let (Sender::Agent(agent), Address::Agent(receiver)) = (&event.from, &event.to) else { return Ok(()) };
         let network = &backstage.network;
         let place = Place::new(network.scope(), &network.view().id);
+        if event.from == Sender::Network && event.name.as_str() == LEFT {
+            let event = event.clone();
+            network.store().write(move |tx| left(tx, &place, &event)).await?;
+            return Ok(());
+        }
+        let (Sender::Agent(agent), Address::Agent(receiver)) = (&event.from, &event.to) else { return Ok(()) };
         let (agent, receiver, event) = (agent.clone(), receiver.clone(), event.clone());
         network.store().write(move |tx| answered(tx, &place, &agent, &receiver, &event)).await?;
         Ok(())
@@ -322,6 +330,29 @@ fn complete(
         }
     }
     rows::change(tx, place, kept, Change::Status { state: TaskState::Completed, message: None }, now)
+}
+
+/// Somebody has left: whoever gets that name next is somebody else, and finds no tasks; what the agent still had to do
+/// is done by nobody, as its queue has gone with it.
+fn left(tx: &mut Tx<'_>, place: &Place, event: &Event) -> Result<(), StoreError> {
+    let Some(agent) = event.payload.get("agent_id").and_then(Value::as_str) else { return Ok(()) };
+    rows::forget_owner(tx, place, agent, event.at)?;
+    let now = tx.now();
+    loop {
+        let open = rows::open_of(tx, place, agent, event.at)?;
+        if open.is_empty() {
+            return Ok(());
+        }
+        for mut kept in open {
+            let id = format!("{}-{}", event.id, kept.task.id);
+            let message = speech::message_of(&id, vec![speech::text_part(format!("{agent} has left the network"))]);
+            let change = Change::Status { state: TaskState::Failed, message: Some(message) };
+            if let Err(unchanged) = rows::change(tx, place, &mut kept, change, now)? {
+                tracing::error!(task = kept.task.id, %unchanged, "a task of an agent that has left cannot be ended");
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// An agent has sent something to somebody who may have given it a task.

@@ -28,7 +28,6 @@ const OUTPUT_MODES: [&str; 2] = ["text/plain", "application/json"];
 pub(crate) struct Reached {
     /// What it wrote as `Host`.
     pub(crate) host: Option<String>,
-    pub(crate) encrypted: bool,
 }
 
 impl Service {
@@ -149,7 +148,7 @@ impl Service {
     }
 
     fn interfaces(&self, agent: Option<&AgentId>, reached: &Reached) -> Vec<AgentInterface> {
-        let scheme = if reached.encrypted { "https" } else { "http" };
+        let scheme = if self.settings.encrypted { "https" } else { "http" };
         let host = reached.host.clone().unwrap_or_else(|| "localhost".to_owned());
         let base = self.settings.public_url.clone().unwrap_or_else(|| format!("{scheme}://{host}"));
         let path = agent.map_or_else(|| "/a2a".to_owned(), |agent| format!("/a2a/agents/{}", escaped(agent.as_str())));

@@ -104,6 +104,33 @@ pub(crate) fn oldest_open(
     )
 }
 
+/// Tasks begun until then that this agent works on and that have not ended, some of them.
+pub(crate) fn open_of(read: &ReadTx<'_>, place: &Place, agent: &str, until: TimeMs) -> Result<Vec<Kept>, StoreError> {
+    read.query(
+        &format!(
+            "SELECT {COLUMNS} FROM a2a_tasks WHERE tenant_id = ?1 AND network_id = ?2 AND agent = ?3 AND ended = 0
+                 AND created_at <= ?4 ORDER BY created_at, task_id LIMIT ?5"
+        ),
+        &values![&place.tenant, &place.network, agent, until.0, PAGE],
+        kept,
+    )
+}
+
+/// Removes the tasks that this owner had begun until then.
+pub(crate) fn forget_owner(tx: &mut Tx<'_>, place: &Place, owner: &str, until: TimeMs) -> Result<(), StoreError> {
+    for table in ["a2a_updates", "a2a_events", "a2a_push", "a2a_tasks"] {
+        tx.execute(
+            &format!(
+                "DELETE FROM {table} WHERE tenant_id = ?1 AND network_id = ?2 AND task_id IN
+                     (SELECT task_id FROM a2a_tasks WHERE tenant_id = ?1 AND network_id = ?2 AND owner = ?3
+                          AND created_at <= ?4)"
+            ),
+            &values![&place.tenant, &place.network, owner, until.0],
+        )?;
+    }
+    Ok(())
+}
+
 /// The task that an event belongs to.
 pub(crate) fn task_of_event(read: &ReadTx<'_>, place: &Place, event: &str) -> Result<Option<String>, StoreError> {
     read.query_optional(

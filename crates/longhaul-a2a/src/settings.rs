@@ -31,6 +31,8 @@ impl Statuses {
 pub struct A2aSettings {
     /// Where clients reach the HTTP port, as in `https://agents.example.com`; without it what they wrote as `Host`.
     pub public_url: Option<String>,
+    /// The HTTP port speaks TLS.
+    pub encrypted: bool,
     /// Where clients reach the gRPC port, as in `agents.example.com:8600`; without it gRPC is not on the card, unless
     /// [`Self::grpc_port`] is.
     pub grpc_address: Option<String>,
@@ -77,6 +79,7 @@ impl Default for A2aSettings {
     fn default() -> Self {
         Self {
             public_url: None,
+            encrypted: false,
             grpc_address: None,
             grpc_port: None,
             name: None,
@@ -101,27 +104,17 @@ impl Default for A2aSettings {
 }
 
 impl A2aSettings {
-    /// Whether `network.yaml` asks for A2A: with a transport `a2a`, or with `serve_a2a` of the transport `http`.
-    #[must_use]
-    pub fn is_wanted(network: &NetworkSettings) -> bool {
-        let is_on = |(kind, config): &(String, Map<String, Value>)| match kind.as_str() {
-            "a2a" => config.get("enabled") != Some(&Value::Bool(false)),
-            "http" => config.get("serve_a2a") == Some(&Value::Bool(true)),
-            _ => false,
-        };
-        network.transports.iter().any(is_on)
-    }
-
-    /// What `network.yaml` says: the transport `a2a` (or `serve_a2a` of `http`), `external_access`, and the agent of
-    /// type `coordinator`. The second part are notices for people: what was not understood, what was not done.
+    /// What `network.yaml` says: the transport `a2a`, `external_access`, and the agent of type `coordinator`. The second part are notices for people: what was not understood, what was not done.
     #[must_use]
     pub fn read(network: &NetworkSettings) -> (Self, Vec<String>) {
         let (mut settings, mut notices) = (Self::default(), Vec::new());
         let of = |kind: &str| network.transports.iter().find(|(found, _)| found == kind).map(|(_, config)| config);
         settings.body_bytes_max = network.message_bytes_max.saturating_mul(2).max(64 * 1024);
-        settings.grpc_port = of("grpc").map(|config| port(config).unwrap_or(8_600));
+        settings.grpc_port = of("grpc").map(|config| port(config).unwrap_or(8_600)).filter(|port| *port != 0);
         // Without TLS a network is reachable from this machine only.
-        let inside = !of("http").is_some_and(|config| config.contains_key("tls"));
+        let tls = of("http").and_then(|config| config.get("tls")).filter(|tls| !tls.is_null());
+        settings.encrypted = tls.is_some_and(|tls| tls["enabled"] != Value::Bool(false));
+        let inside = !settings.encrypted;
         settings.push_to_this_machine = inside;
         settings.coordinator = coordinator(&network.rest);
         if let Some(config) = of("a2a") {
@@ -188,4 +181,48 @@ fn coordinator(rest: &Map<String, Value>) -> Option<AgentId> {
     let agents = rest.get("agents")?.as_object()?;
     let (name, _) = agents.iter().find(|(_, agent)| agent["type"] == "coordinator")?;
     name.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(http: Value, a2a: Value, rest: Value) -> (A2aSettings, Vec<String>) {
+        let map = |value: Value| value.as_object().cloned().unwrap();
+        let mut network = NetworkSettings::named("n");
+        network.transports = vec![("http".to_owned(), map(http)), ("a2a".to_owned(), map(a2a))];
+        network.rest = map(rest);
+        A2aSettings::read(&network)
+    }
+
+    #[test]
+    fn nobody_is_let_in_without_a_credential_from_other_machines() {
+        let none = json!({ "a2a_auth": { "type": "none" } });
+        let (inside, notices) = read(json!({}), none.clone(), json!({}));
+        assert!(inside.anybody && inside.push_to_this_machine && notices.is_empty());
+        let (outside, notices) = read(json!({ "tls": { "enabled": true } }), none, json!({}));
+        assert!(!outside.anybody && !outside.push_to_this_machine && outside.encrypted);
+        assert_eq!(notices.len(), 1);
+        assert!(!read(json!({}), json!({}), json!({})).0.anybody);
+        assert_eq!(read(json!({}), json!({ "a2a_auth": "kerberos" }), json!({})).1.len(), 1);
+    }
+
+    #[test]
+    fn the_coordinator_and_the_token_are_found() {
+        let rest = json!({
+            "agents": { "planner": { "type": "coordinator" }, "milvus": { "type": "expert" } },
+            "external_access": { "auth_token": "t", "default_agent_group": "guest" },
+        });
+        let (settings, _) = read(json!({}), json!({}), rest.clone());
+        assert_eq!(settings.coordinator.as_ref().map(AgentId::as_str), Some("planner"));
+        assert_eq!((settings.token.as_deref(), settings.group.as_deref()), (Some("t"), Some("guest")));
+        let (named, _) = read(json!({}), json!({ "coordinator": "milvus" }), rest);
+        assert_eq!(named.coordinator.as_ref().map(AgentId::as_str), Some("milvus"));
+        let (_, notices) =
+            read(json!({}), json!({}), json!({ "external_access": { "auth_token_env": "LONGHAUL_NO_SUCH" } }));
+        assert_eq!(notices.len(), 1);
+        assert!(read(json!({}), json!({}), json!({ "external_access": { "auth_token": "" } })).0.token.is_none());
+    }
 }

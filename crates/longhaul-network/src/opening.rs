@@ -163,13 +163,15 @@ fn in_order(mods: Vec<Arc<dyn Mod>>, named: &[(String, Map<String, Value>)]) -> 
     found.into_iter().map(|(_, module, loaded)| (module, loaded)).unzip()
 }
 
-/// The channels that the settings name: their own, and those of mods' `config`.
+/// The channels that the settings name and that are everybody's: their own, and those of mods' `config`. Private ones
+/// are made by the mod whose they are.
 fn channels_of(settings: &NetworkSettings) -> Vec<(String, String)> {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     let mut channels: BTreeMap<String, String> = BTreeMap::new();
     let of_mods = settings.mods.iter().flat_map(|(_, config)| {
         ["default_channels", "channels"].into_iter().filter_map(|key| config.get(key)?.as_array()).flatten()
     });
+    let of_mods = of_mods.filter(|channel| channel.get("private") != Some(&Value::Bool(true)));
     let of_mods = of_mods.filter_map(|channel| {
         let name = text(Some(channel)).or_else(|| text(channel.get("name")))?;
         Some((name, text(channel.get("description")).unwrap_or_default()))

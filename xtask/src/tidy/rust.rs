@@ -49,7 +49,10 @@ const MAY_SLEEP: &[(&str, &str)] = &[
     ("crates/longhaul-mods/src/agents/worker.rs", "leaves a network that does not answer alone for a growing while"),
     ("crates/longhaul-cli/src/commands/network/chat.rs", "leaves after so many seconds in which nothing was said"),
     ("crates/longhaul-milvus/src/probe.rs", "whether rows leave by themselves shows only after their time"),
-    ("crates/longhaul-libp2p/src/gossip.rs", "a post that came too soon waits its turn, as gossip cannot tell its author to"),
+    (
+        "crates/longhaul-libp2p/src/gossip.rs",
+        "a post that came too soon waits its turn, as gossip cannot tell its author to",
+    ),
     ("crates/longhaul-testbed/src/milvus.rs", "a server that starts is asked again until it answers"),
     ("crates/longhaul-durable/tests/it/replaying.rs", "a graph's timer is what is recorded and replayed"),
     ("crates/longhaul-durable/src/task.rs", "the pause before another attempt is the policy"),

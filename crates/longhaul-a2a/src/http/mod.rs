@@ -61,7 +61,7 @@ fn version_of<'a>(headers: &'a HeaderMap, query: Option<&'a str>) -> Option<&'a 
 fn reached(headers: &HeaderMap) -> Reached {
     let plausible =
         |host: &&str| host.len() <= 255 && host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_:[]".contains(&b));
-    Reached { host: text(headers, "host").filter(plausible).map(str::to_owned), encrypted: false }
+    Reached { host: text(headers, "host").filter(plausible).map(str::to_owned) }
 }
 
 /// Who calls, and which agent is meant: by the path, else by the request's `tenant`.

@@ -74,6 +74,26 @@ async fn who_has_the_token_shares_one_owner_that_nobody_can_take() {
 }
 
 #[tokio::test]
+async fn whoever_gets_a_name_after_somebody_left_finds_nothing_of_his() {
+    let ground = Ground::new();
+    let (house, expert) = House::open(&ground).await;
+    let (alice, bob) = (house.join("alice").await, house.join("bob").await);
+    house.begin(&alice, "private").await;
+    let of_bob = house.begin(&bob, "wait for it").await;
+    house.network.unregister(&alice.member).await.unwrap();
+    house.network.unregister(&expert.member).await.unwrap();
+    // Who waits for an agent that has left is told so. What came before in the log has been seen by then.
+    let subscribe = json!({ "id": of_bob["id"] });
+    let stream = house.request("/a2a", &bob.bearer(), "1.0", "SubscribeToTask", subscribe).send().await.unwrap();
+    Streamed::of(stream).rest().await;
+    let failed = house.get(&bob, &of_bob).await.unwrap();
+    assert_eq!(failed["status"]["state"], "TASK_STATE_FAILED");
+    assert_eq!(failed["status"]["message"]["parts"][0]["text"], "expert has left the network");
+    let another = house.join("alice").await;
+    assert_eq!(house.rpc(&another, "ListTasks", json!({})).await.unwrap()["totalSize"], 0);
+}
+
+#[tokio::test]
 async fn cards_say_what_is_offered_and_the_extended_one_who_is_there() {
     let ground = Ground::new();
     let (house, _expert) = House::open(&ground).await;

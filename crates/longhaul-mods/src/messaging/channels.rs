@@ -66,7 +66,11 @@ impl Messaging {
         let (fields, maker) = (Fields::of(event), asker(event)?);
         let channel = fields.channel()?.ok_or_else(|| wrong("channel", "is missing: name the channel"))?;
         let description = fields.optional_text("description", DESCRIPTION_BYTES_MAX)?.unwrap_or_default();
-        let private = fields.flag("private", false)?;
+        let configured = self.settings.private.contains_key(&channel);
+        if configured && !self.is_listed(&channel, maker) {
+            return Err(Refusal::forbidden(format!("channel {channel:?} is private, and you are none of its members")));
+        }
+        let private = configured || fields.flag("private", false)?;
         if stage.members(&channel).is_some() {
             return Err(Refusal::conflict(format!("there is a channel {channel:?} already: post in it")));
         }

@@ -85,9 +85,11 @@ impl Messaging {
             other => payload.insert("target_agent_id".to_owned(), json!(other.to_string())),
         };
         stage.publish(PARTIAL, to.clone(), payload)?;
-        write(stage, sender, &Stream { parts: part, bytes: stream.bytes + bytes, ..stream })?;
+        let stream = Stream { parts: part, bytes: stream.bytes + bytes, ..stream };
+        write(stage, sender, &stream)?;
         if is_over {
-            // The last part itself stays: it tells receivers that nothing follows.
+            // The last part itself is not in the log yet, and stays: it tells receivers that nothing follows.
+            forget(stage, &event.from, &stream)?;
             mark_ended(stage, sender, id)?;
         }
         Ok(Reply::done("the part was delivered", Some(json!({"stream_id": id, "part": part}))))

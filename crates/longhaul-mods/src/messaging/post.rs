@@ -144,18 +144,37 @@ impl Messaging {
     /// Makes sure that somebody is in the channel who says something there: an open one takes in whoever does, one that
     /// does not exist is made with everybody.
     pub(super) fn enter(&self, stage: &mut Stage<'_, '_>, channel: &str, sender: &AgentId) -> Result<(), Refusal> {
+        if let Some(listed) = self.settings.private.get(channel) {
+            return self.enter_private(stage, channel, listed, sender);
+        }
         match stage.is_member(channel, sender) {
             Some(true) => Ok(()),
             Some(false) => {
                 self.check_may_read(stage, channel, sender)?;
                 stage.open_channel(channel, "", std::slice::from_ref(sender))
             }
-            None if self.settings.makes_channels && !self.settings.private.contains(channel) => {
+            None if self.settings.makes_channels => {
                 let everybody = everybody(stage);
                 stage.open_channel(channel, "", &everybody)
             }
             None => Err(Refusal::missing("channel", channel)),
         }
+    }
+
+    /// The same for a private channel of the configuration: whoever is listed and has come meanwhile is taken in.
+    fn enter_private(
+        &self,
+        stage: &mut Stage<'_, '_>,
+        channel: &str,
+        listed: &[AgentId],
+        sender: &AgentId,
+    ) -> Result<(), Refusal> {
+        if stage.is_member(channel, sender) != Some(true) && !listed.contains(sender) {
+            return Err(Refusal::forbidden(format!("channel {channel:?} is private, and you are none of its members")));
+        }
+        let is_new = |agent: &&AgentId| stage.agent(agent).is_some() && stage.is_member(channel, agent) != Some(true);
+        let new: Vec<AgentId> = listed.iter().filter(is_new).cloned().collect();
+        if new.is_empty() { Ok(()) } else { stage.open_channel(channel, "", &new) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! What messaging is configured with: the keys of the reference's `config`, and bounds of our own.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use longhaul_network::Refusal;
+use longhaul_network::{AgentId, Refusal};
 use serde_json::{Map, Value};
 
 use crate::shape::{config_number, config_texts};
@@ -24,8 +24,8 @@ pub(super) struct Settings {
     pub(super) stream_parts_max: i64,
     /// A post in a channel that does not exist makes it.
     pub(super) makes_channels: bool,
-    /// Channels that only their members may see.
-    pub(super) private: BTreeSet<String>,
+    /// Channels that only their members may see, and who is one.
+    pub(super) private: BTreeMap<String, Vec<AgentId>>,
 }
 
 impl Settings {
@@ -44,14 +44,23 @@ impl Settings {
             file_types: config_texts(config, "allowed_file_types")?.filter(|types| !types.is_empty()),
             stream_parts_max: i64::try_from(parts).unwrap_or(i64::MAX),
             makes_channels: config.get("auto_create_channels").and_then(Value::as_bool).unwrap_or(true),
-            private: private(config),
+            private: private(config)?,
         })
     }
 }
 
-/// The channels of both forms of the configuration that are marked as private.
-fn private(config: &Map<String, Value>) -> BTreeSet<String> {
+/// The channels of both forms of the configuration that are marked as private, with their `members`.
+fn private(config: &Map<String, Value>) -> Result<BTreeMap<String, Vec<AgentId>>, Refusal> {
     let listed = ["default_channels", "channels"].into_iter().filter_map(|key| config.get(key)?.as_array()).flatten();
-    let is_private = |channel: &&Value| channel.get("private").and_then(Value::as_bool) == Some(true);
-    listed.filter(is_private).filter_map(|channel| channel.get("name")?.as_str()).map(str::to_owned).collect()
+    let mut private = BTreeMap::new();
+    for channel in listed.filter_map(Value::as_object) {
+        if channel.get("private") != Some(&Value::Bool(true)) {
+            continue;
+        }
+        let Some(name) = channel.get("name").and_then(Value::as_str) else { continue };
+        let members = config_texts(channel, "members")?.unwrap_or_default();
+        let members = members.iter().map(|member| member.parse()).collect::<Result<Vec<AgentId>, Refusal>>()?;
+        private.insert(name.strip_prefix('#').unwrap_or(name).to_owned(), members);
+    }
+    Ok(private)
 }

@@ -22,6 +22,7 @@ impl Messaging {
         match stage.is_member(channel, asker) {
             None => Err(Refusal::missing("channel", channel)),
             Some(true) => Ok(true),
+            Some(false) if self.is_listed(channel, asker) => Ok(true),
             Some(false) => Ok(!self.is_private(stage, channel)?),
         }
     }
@@ -34,9 +35,14 @@ impl Messaging {
         Err(Refusal::forbidden(format!("channel {channel:?} is private: ask one of its members to add you")))
     }
 
+    /// The configuration names the agent as a member of the private channel.
+    pub(super) fn is_listed(&self, channel: &str, agent: &AgentId) -> bool {
+        self.settings.private.get(channel).is_some_and(|members| members.contains(agent))
+    }
+
     /// Only members see it.
     pub(super) fn is_private(&self, stage: &Stage<'_, '_>, channel: &str) -> Result<bool, Refusal> {
-        if self.settings.private.contains(channel) {
+        if self.settings.private.contains_key(channel) {
             return Ok(true);
         }
         let Place { tenant, network } = Place::of(stage);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::ground::{Ground, names};
 
 async fn messaging() -> Ground {
-    let config = json!({"default_channels": [{"name": "general"}, {"name": "secret", "private": true}]});
+    let config = json!({"default_channels": [{"name": "general"}, {"name": "secret", "private": true, "members": ["alice", "late"]}]});
     Ground::with(&[("openagents.mods.workspace.messaging", config)]).await
 }
 
@@ -202,6 +202,24 @@ async fn a_private_channel_is_its_members_alone() {
 }
 
 #[tokio::test]
+async fn a_private_channel_of_the_configuration_takes_in_who_is_listed_and_nobody_else() {
+    let ground = messaging().await;
+    let (alice, eve) = (ground.join("alice").await, ground.join("eve").await);
+    let post = |text: &str| json!({"channel": "secret", "content": {"text": text}});
+    let make = json!({"channel": "secret", "members": ["eve"]});
+    for (name, payload) in [("thread.channel_message.post", post("?")), ("thread.channel.create", make)] {
+        assert!(ground.send(&eve, name, "", payload).await.1.no().contains("private"), "{name}");
+    }
+    ground.send(&alice, "thread.channel_message.post", "", post("one")).await.1.data();
+    let late = ground.join("late").await;
+    ground.send(&alice, "thread.channel_message.post", "", post("two")).await.1.data();
+    assert_eq!(ground.heard(&late).await.len(), 1, "since the post after it came");
+    let page = ground.ask(&late, "thread.channel_messages.retrieve", json!({"channel": "secret"})).await;
+    assert_eq!(texts(&page), ["two", "one"]);
+    assert!(ground.heard(&eve).await.is_empty());
+}
+
+#[tokio::test]
 async fn a_reaction_is_given_once_and_taken_back() {
     let ground = messaging().await;
     let (alice, bob) = (ground.join("alice").await, ground.join("bob").await);
@@ -249,10 +267,14 @@ async fn parts_of_a_text_are_seen_at_once_and_gone_after_it() {
     let repeated = ground.send_as(&second, &alice, "thread.message.partial", "", part("lo")).await;
     assert!(repeated.0.is_err() || repeated.0.is_ok_and(|reply| reply.repeated), "nothing is shown twice");
     assert_eq!(names(&ground.heard(&bob).await), ["thread.channel_message.notification"]);
+    let mut given_up = part("");
+    given_up["done"] = json!(true);
+    ground.send(&bob, "thread.message.partial", "", given_up).await.1.data();
     ground.reopen().await;
-    // What is read from the rows has the whole message, and of the other stream its part.
+    // What is read from the rows has the whole message, and of the other stream that it is over.
     let heard = ground.heard(&late).await;
-    assert_eq!(names(&heard), ["thread.message.partial", "thread.channel_message.notification"]);
+    assert_eq!(names(&heard), ["thread.channel_message.notification", "thread.message.partial"]);
+    assert_eq!(heard[1].payload["done"], true);
     let page = ground.ask(&late, "thread.channel_messages.retrieve", json!({"channel": "general"})).await;
     assert_eq!((texts(&page), &page["total_count"]), (vec!["Hello"], &json!(1)));
 }

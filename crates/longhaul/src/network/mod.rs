@@ -123,6 +123,7 @@ impl Network {
             let a2a = A2a::new(engine.clone(), a2a_settings);
             extra.http_routers.push(a2a.http());
             extra.grpc_routes.push(a2a.grpc());
+            extra.grpc_descriptions.push(longhaul_a2a::FILE_DESCRIPTORS);
         }
         let libp2p = match libp2p {
             Some(config) => Some(start_libp2p(&engine, state.dir(), &config, &mut notices, &mut extra).await?),

@@ -552,8 +552,7 @@ async fn answer(ctx: NodeContext, inquiry: Arc<Inquiry>) -> Result<InquiryUpdate
     };
     // First, so that whoever has heard the answer finds it.
     ctx.step_tx("keep", Effect::Pure, async { Ok(()) }, commit).await?;
-    let _: Option<String> =
-        ctx.step("answer", Effect::Idempotent { key: id }, coordinator.say(&desk, draft)).await?;
+    let _: Option<String> = ctx.step("answer", Effect::Idempotent { key: id }, coordinator.say(&desk, draft)).await?;
     Ok(InquiryUpdate::new().merged(Some(text)))
 }
 

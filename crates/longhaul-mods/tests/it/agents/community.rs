@@ -8,13 +8,13 @@ use std::{
 
 use longhaul_core::Scope;
 use longhaul_memory::Query;
+use longhaul_model::ChatModel;
 use longhaul_mods::agents::{
     AgentFile, MemorySettings, Message, Way,
     breaker::{self, BreakerSettings},
     community::{COLLABORATION, Coordinator, CoordinatorSettings, Expert, KEYWORDS, KNOWLEDGE, SOLUTIONS, keywords_of},
     partition,
 };
-use longhaul_model::ChatModel;
 use longhaul_network::Member;
 use tokio_util::sync::CancellationToken;
 

@@ -6,12 +6,12 @@ use std::{path::Path, sync::Arc, time::Duration};
 use longhaul_core::{Ambient, Scope};
 use longhaul_durable::Runtime;
 use longhaul_memory::Memory;
+use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, ChatModel, OpenAiChat, OpenAiSettings};
 use longhaul_mods::{
     Parts,
     agents::{AgentFile, Desk, Link, LocalLink, Message, Mind, MindParts},
     builtin,
 };
-use longhaul_model::{Cassette, CassetteServer, CassetteServerSettings, ChatModel, OpenAiChat, OpenAiSettings};
 use longhaul_network::{Member, Network, Registration, Via, settings::NetworkSettings};
 use longhaul_store::{Store, StoreSettings};
 use longhaul_testbed::{Database, PrivateCluster};
