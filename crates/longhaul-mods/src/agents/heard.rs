@@ -74,7 +74,8 @@ impl Message {
         let payload = &event.payload;
         let word = |key: &str| payload.get(key).and_then(Value::as_str).filter(|word| !word.is_empty());
         let text = cut(text_of(event));
-        let mentioned = word("mentioned_agent_id").is_some_and(|id| id == me.as_str()) || mentions(&text, me.as_str());
+        // Whom a post names by its field it is for, whatever it quotes.
+        let mentioned = word("mentioned_agent_id").map_or_else(|| mentions(&text, me.as_str()), |id| id == me.as_str());
         let way = match event.name.as_str() {
             "thread.channel_message.notification" if mentioned => Way::Mention,
             "thread.channel_message.notification" => Way::Post,
@@ -113,6 +114,16 @@ impl Message {
             from,
             text,
         }
+    }
+
+    /// Whether it names somebody, whoever that is.
+    #[must_use]
+    pub fn names_somebody(&self) -> bool {
+        let by_field = self.payload.get("mentioned_agent_id").and_then(Value::as_str).is_some_and(|id| !id.is_empty());
+        let by_word = self.text.split_whitespace().any(|word| {
+            word.strip_prefix('@').is_some_and(|name| name.starts_with(|c: char| c.is_alphanumeric()))
+        });
+        by_field || by_word
     }
 
     /// When it was admitted.

@@ -47,6 +47,8 @@ use crate::agents::{
 const ATTEMPTS_MAX: u32 = 2;
 /// Experts that are asked for one part, the stand-ins included.
 const TRIES_MAX: usize = 3;
+/// Characters of a reason that the answer shows.
+const WHY_CHARS_MAX: usize = 160;
 /// The event that answers a wait.
 const REPLY: &str = "community.reply";
 
@@ -287,7 +289,8 @@ impl Worker for Listener {
 
     async fn on_channel_post(&self, _: &Desk, message: &Message) -> Result<(), WorkerError> {
         let here = message.channel.as_ref().is_some_and(|channel| self.0.settings.channels.contains(channel));
-        let meant = message.way == Way::Mention || (here && message.hops == 0);
+        // What names somebody else is for them.
+        let meant = message.way == Way::Mention || (here && message.hops == 0 && !message.names_somebody());
         if meant && self.0.expert(&message.from).is_none() {
             return self.0.take_on(message).await;
         }
@@ -340,8 +343,8 @@ async fn choose(ctx: NodeContext, inquiry: Arc<Inquiry>) -> Result<Flow<InquiryU
 async fn consult(ctx: NodeContext, inquiry: Arc<Inquiry>, choice: Choice) -> Result<InquiryUpdate, NodeError> {
     let coordinator = ctx.resources().get_key(&COORDINATOR)?;
     let desk = coordinator.desk.about(&inquiry.question);
-    let beside = inquiry.plan.iter().filter(|other| other.agent != choice.agent);
-    let candidates = std::iter::once(&choice).chain(&inquiry.others).chain(beside).take(TRIES_MAX);
+    // Those who are asked anyhow do not stand in: their answers are merged as they are.
+    let candidates = std::iter::once(&choice).chain(&inquiry.others).take(TRIES_MAX);
     let mut answers = Vec::new();
     for candidate in candidates {
         let Some(expert) = coordinator.expert(&candidate.agent).cloned() else { continue };
@@ -556,6 +559,12 @@ async fn answer(ctx: NodeContext, inquiry: Arc<Inquiry>) -> Result<InquiryUpdate
     Ok(InquiryUpdate::new().merged(Some(text)))
 }
 
+/// A reason as people read it in passing.
+fn in_short(why: &str) -> String {
+    let short: String = why.chars().take(WHY_CHARS_MAX).collect();
+    if short.len() < why.len() { format!("{short}…") } else { short }
+}
+
 /// What is said in the end.
 fn worded(inquiry: &Inquiry) -> String {
     if let Some(recalled) = &inquiry.recalled {
@@ -565,7 +574,7 @@ fn worded(inquiry: &Inquiry) -> String {
         );
     }
     let failures = inquiry.answers.iter().filter_map(|answer| Some((answer.agent.as_str(), answer.failed.as_ref()?)));
-    let failures: Vec<String> = failures.map(|(agent, why)| format!("{agent}: {why}")).collect();
+    let failures: Vec<String> = failures.map(|(agent, why)| format!("{agent}: {}", in_short(why))).collect();
     match (&inquiry.merged, failures.is_empty()) {
         (Some(merged), true) => merged.clone(),
         (Some(merged), false) => format!("{merged}\n\n(not answered: {})", failures.join("; ")),

@@ -129,6 +129,8 @@ async fn experts_answer_in_parallel_and_the_same_question_is_answered_from_memor
         assert_eq!(count(&open, collection).await, memories, "{collection}");
     }
     let served = told.server.served().len();
+    bob.desk.post("general", "@somebody, what do you say?", None).await.unwrap();
+    assert!(bob.hear(QUIET).await.is_empty(), "what names somebody else is for them");
     bob.desk.post("general", ALIKE, None).await.unwrap();
     let heard = bob.hear_until(is_answer).await;
     let answer = heard.last().unwrap();
