@@ -120,9 +120,10 @@ impl Message {
     #[must_use]
     pub fn names_somebody(&self) -> bool {
         let by_field = self.payload.get("mentioned_agent_id").and_then(Value::as_str).is_some_and(|id| !id.is_empty());
-        let by_word = self.text.split_whitespace().any(|word| {
-            word.strip_prefix('@').is_some_and(|name| name.starts_with(|c: char| c.is_alphanumeric()))
-        });
+        let by_word = self
+            .text
+            .split_whitespace()
+            .any(|word| word.strip_prefix('@').is_some_and(|name| name.starts_with(|c: char| c.is_alphanumeric())));
         by_field || by_word
     }
 
