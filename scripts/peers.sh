@@ -13,6 +13,8 @@
 #   a2a-sdk 1.3.0      the official Python client of A2A; and what the compatibility kit of A2A wants (`peers.sh tck`)
 #   openagents 0.9.3.post20 and 0.6.16  the SDK of OpenAgents, whose agents join our networks unmodified
 #   langgraph 1.2.22   graphs of which one takes part in a network, as examples/langgraph_joins shows
+#   mcp-conformance 0.2.0-alpha.12  the suite that judges servers of the Model Context Protocol, revision by revision
+#   websockets 17.0    the usual Python client of WebSocket
 #   grpcio 1.76.0      the official Python implementation of gRPC, with health and reflection
 #   libp2p 0.8.1 (Python) and 3.3.11 (JavaScript, with gossipsub 17)  peers that join a network over libp2p
 #   playwright 1.65.2  drives Chromium as people do by hand, for the bench of the verifier
@@ -145,6 +147,12 @@ openagents() {
     say "openagents 0.6.16 is there"
 }
 
+websockets() {
+    environment websockets-17.0 "websockets==17.0"
+    touch "$peers/websockets-17.0/.whole"
+    say "websockets 17.0 is there"
+}
+
 # The suite that judges servers of the Model Context Protocol, with a Node of its own, as it needs 22.
 conformance() {
     name=mcp-conformance-0.2.0-alpha.12
@@ -216,7 +224,8 @@ for which in "$@"; do
         grpc) grpc ;;
         langgraph) langgraph ;;
         conformance) conformance ;;
+        websockets) websockets ;;
         libp2p) libp2p ;;
-        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude, playwright, openagents, grpc, langgraph, conformance, libp2p, a2a or tck" ;;
+        *) fail "there is no $which: lite, full, mcp, schemathesis, models, skills, claude, playwright, openagents, grpc, langgraph, libp2p, a2a, tck, conformance or websockets" ;;
     esac
 done

@@ -39,6 +39,14 @@ const MODEL_SDKS: &str = "scripts/peers.sh models && \
 const A2A_CLIENT: &str = "scripts/peers.sh a2a && \
     exec \"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/a2a-sdk-1.3.0/bin/python\" scripts/a2a-conversation.py \"$1\"";
 
+/// Installs what judges the transports of a network where it is missing, and lets it.
+const TRANSPORT_PEERS: &str = "scripts/peers.sh schemathesis conformance websockets && \
+    peers=\"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers\" && \
+    LONGHAUL_TEST_SCHEMATHESIS=\"$peers/schemathesis-4.32.5/bin/schemathesis\" \
+    LONGHAUL_TEST_MCP_CONFORMANCE=\"$peers/mcp-conformance-0.2.0-alpha.12\" \
+    LONGHAUL_TEST_WEBSOCKETS=\"$peers/websockets-17.0/bin/python\" \
+    exec \"$1\" --nocapture --test-threads=1 schemathesis_finds_nothing every_scored_scenario pythons_client_speaks";
+
 /// Installs py-libp2p and js-libp2p where they are missing, and lets them join a network.
 const LIBP2P_PEERS: &str = "scripts/peers.sh libp2p && \
     LONGHAUL_TEST_LIBP2P=\"${XDG_CACHE_HOME:-$HOME/.cache}/longhaul/peers/libp2p-0.8.1\" \
@@ -93,6 +101,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
         root,
     )?);
     parts.extend(schemathesis(root, &binaries)?);
+    parts.extend(transport_peers(root, &binaries)?);
     parts.extend(claude_code(root, &binaries)?);
     parts.extend(model_sdks(root, &binaries)?);
     parts.extend(libp2p_peers(root, &binaries, false)?);
@@ -124,6 +133,8 @@ const ON_POSTGRES: &[(&str, &[&str])] = &[
     ("longhaul-memory, tests/it", &["local::", "figures::"]),
     ("longhaul-workspace, tests/it", &[]),
     ("longhaul-server, tests/it", &["bounds::", "tls::", "description::"]),
+    ("longhaul-transports, tests/it", &["bounds::", "conformance::", "described::", "grpc::", "safe::", "tools::"]),
+    ("longhaul-mods, tests/it", &["catalogue::", "third_party::"]),
     ("longhaul-a2a, tests/it", &["other_bindings::", "cards_", "versions_", "streams_are"]),
 ];
 
@@ -156,6 +167,15 @@ fn schemathesis(root: &Path, binaries: &[Binary]) -> anyhow::Result<Option<Part>
     let program = binary.program.display().to_string();
     let args = ["-c", SCHEMATHESIS, "sh", &program];
     suite("the gateway's OpenAPI document, by schemathesis", Path::new("sh"), &args, root).map(Some)
+}
+
+/// A network's description, its MCP server and its WebSocket, judged by others' programs.
+fn transport_peers(root: &Path, binaries: &[Binary]) -> anyhow::Result<Option<Part>> {
+    let Some(binary) = binaries.iter().find(|binary| binary.name == "longhaul-transports, tests/it") else {
+        return Ok(None);
+    };
+    let args = ["-c", TRANSPORT_PEERS, "sh", &binary.program.display().to_string()];
+    suite("a network by schemathesis, MCP's suite and Python's websockets", Path::new("sh"), &args, root).map(Some)
 }
 
 /// The cassette server, judged by the clients that its protocols' owners publish.

@@ -135,8 +135,18 @@ async fn forget(network: Weak<Inner>) {
     }
 }
 
+impl Network {
+    /// Removes what has been kept for long enough now, without waiting for the minute.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn forget_old(&self) -> Result<(), Refusal> {
+        forget_now(&self.0).await
+    }
+}
+
 /// Removes what has been kept for long enough, in transactions that others fit between.
-pub(crate) async fn forget_now(inner: &Arc<Inner>) -> Result<(), Refusal> {
+async fn forget_now(inner: &Arc<Inner>) -> Result<(), Refusal> {
     let Some(kept) = inner.settings.retention else { return Ok(()) };
     let kept = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
     let before = inner.store.ambient().clock.now().0.saturating_sub(kept);

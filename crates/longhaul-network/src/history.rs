@@ -7,7 +7,7 @@ use longhaul_core::{TenantId, TimeMs};
 use longhaul_store::{ReadTx, Row, StoreError, Value as Sql, values};
 use serde_json::{Map, Value};
 
-use crate::{Address, AgentId, ChannelView, Refusal, Sender, Stage};
+use crate::{Address, AgentId, ChannelView, Refusal, Sender, Stage, registry::Change};
 
 /// An event of the log, as much as answers are made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,7 +88,11 @@ impl Stage<'_, '_> {
                 &values![&tenant, &network, *seq],
             )?;
         }
-        Ok(meant.len())
+        let taken = meant.len();
+        if taken > 0 {
+            self.made.changes.push(Change::TakenBack { seqs: meant });
+        }
+        Ok(taken)
     }
 }
 

@@ -35,16 +35,30 @@ impl Network {
     /// For a transport whose reads acknowledge nothing (the contract's poll): what came since the last call of anybody
     /// for this member. The next call acknowledges what this one gave.
     ///
+    /// A call that waits ends empty when another one comes: a client whose connection broke must not lose to the old
+    /// connection what it asks for on the new one.
+    ///
     /// # Errors
     /// Those of [`Self::inbox`].
     pub async fn poll(&self, member: &Member, max: usize, wait: Duration) -> Result<Received, Refusal> {
         let agent = self.standing_of(member)?;
+        let mut others = agent.polls.subscribe();
+        agent.polls.send_modify(|polls| *polls += 1);
+        let own = *others.borrow_and_update();
         let _alone = agent.polling.lock().await;
         let given = agent.standing().given;
         agent.acknowledge(given);
         let mut inbox = self.inbox(member, None)?;
-        let received = inbox.next(max, wait).await?;
-        agent.standing().given = received.cursor;
+        let nothing = Received { events: Vec::new(), cursor: inbox.position, more: false };
+        let received = tokio::select! {
+            biased;
+            received = inbox.next(max, wait) => received?,
+            _ = others.wait_for(|polls| *polls != own) => return Ok(nothing),
+        };
+        // What a call gave that another one has already followed may never have arrived: that one gives it again.
+        if *agent.polls.borrow() == own {
+            agent.standing().given = received.cursor;
+        }
         Ok(received)
     }
 

@@ -74,11 +74,6 @@ impl Pump {
         self.state().head
     }
 
-    /// Everything behind it is in RAM.
-    pub(crate) fn floor(&self) -> i64 {
-        self.state().tail.floor
-    }
-
     pub(crate) fn watch(&self) -> watch::Receiver<i64> {
         self.head.subscribe()
     }
@@ -104,6 +99,11 @@ impl Pump {
             let head = state.head;
             for entry in &settled.entries {
                 state.tail.push(entry.clone());
+            }
+            for change in &settled.changes {
+                if let Change::TakenBack { seqs } = change {
+                    state.tail.take_back(seqs);
+                }
             }
             if settled.unknown {
                 state.tail.clear(head);
@@ -153,10 +153,22 @@ impl Tail {
             self.bytes -= bytes;
             self.floor = self.floor.max(seq);
             if let Some(waiting) = self.routes.get_mut(&route) {
-                waiting.pop_front();
+                // What was taken back is not there.
+                if waiting.front().is_some_and(|entry| entry.event.seq == seq) {
+                    waiting.pop_front();
+                }
                 if waiting.is_empty() {
                     self.routes.remove(&route);
                 }
+            }
+        }
+    }
+
+    /// Forgets what has been taken back, but for its number.
+    fn take_back(&mut self, seqs: &[i64]) {
+        for (_, route, _) in self.order.iter().filter(|(seq, _, _)| seqs.contains(seq)) {
+            if let Some(waiting) = self.routes.get_mut(route) {
+                waiting.retain(|entry| !seqs.contains(&entry.event.seq));
             }
         }
     }

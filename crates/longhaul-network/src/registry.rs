@@ -50,6 +50,8 @@ pub(crate) struct Agent {
     pub(crate) bell: watch::Sender<Bell>,
     /// One poll at a time, as each acknowledges what the one before it gave.
     pub(crate) polling: tokio::sync::Mutex<()>,
+    /// How many polls have come: one that waits ends when another one comes.
+    pub(crate) polls: watch::Sender<u64>,
 }
 
 /// What an agent's connections wait for.
@@ -108,6 +110,7 @@ impl Agent {
             standing: Mutex::new(standing),
             bell: watch::Sender::new(bell),
             polling: tokio::sync::Mutex::new(()),
+            polls: watch::Sender::new(0),
         }
     }
 
@@ -204,12 +207,35 @@ pub(crate) enum Change {
     Joined(Arc<Agent>),
     Renewed(AgentId, Profile),
     Left(AgentId),
-    Channel { channel: String, description: String },
-    ChannelGone { channel: String },
-    Member { channel: String, agent: AgentId, since: i64 },
-    NoMember { channel: String, agent: AgentId },
-    Subscribed { agent: AgentId, id: String, subscription: Subscription },
-    Unsubscribed { agent: AgentId, id: String },
+    Channel {
+        channel: String,
+        description: String,
+    },
+    ChannelGone {
+        channel: String,
+    },
+    Member {
+        channel: String,
+        agent: AgentId,
+        since: i64,
+    },
+    NoMember {
+        channel: String,
+        agent: AgentId,
+    },
+    Subscribed {
+        agent: AgentId,
+        id: String,
+        subscription: Subscription,
+    },
+    Unsubscribed {
+        agent: AgentId,
+        id: String,
+    },
+    /// Events that nobody receives any more: the pump forgets them.
+    TakenBack {
+        seqs: Vec<i64>,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -322,6 +348,7 @@ impl Known {
                     agent.standing().subscriptions.push((id.clone(), subscription.clone()));
                 }
             }
+            Change::TakenBack { .. } => {}
             Change::Unsubscribed { agent, id } => {
                 if let Some(agent) = self.agents.get(agent) {
                     agent.standing().subscriptions.retain(|(known, _)| known != id);

@@ -37,7 +37,10 @@ pub(crate) async fn answer(network: &Network, member: &Member, draft: Draft) -> 
         "list_channels" => Ok(list(&name, "channels", channels(network))),
         "get_mod_manifest" => manifest(network, &text(payload, &["mod_name", "name"])?),
         "get_network_info" => Ok(Reply::done("this network", Some(info(network)))),
-        "poll_messages" => poll(network, member).await,
+        "poll_messages" => {
+            own(member, payload)?;
+            poll(network, member).await
+        }
         "subscribe_events" => subscribe(network, member, &draft).await,
         "unsubscribe_events" => unsubscribe(network, member, text(payload, &["subscription_id"])?).await,
         "get_channel_members" => channel_members(network, &channel_of(payload)?),

@@ -119,7 +119,8 @@ impl McpDoor {
             return front.member(peer, &agent.parse()?, Some(&secret));
         }
         let shown = headers.get(axum::http::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let shown = shown.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let shown =
+            shown.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let open = !front.network().view().settings.requires_password;
         let admitted = match (&self.0.access.token, shown) {
             // Digests are compared: the time it takes tells nothing of the token.
@@ -381,7 +382,8 @@ impl Tool for ReceiveEvents {
                 "wait_seconds": { "type": "integer", "description": "How long to wait for the first, 20 at most" },
             },
         });
-        let description = "Gives the events that came for you since the last call; waits for one if asked to.".to_owned();
+        let description =
+            "Gives the events that came for you since the last call; waits for one if asked to.".to_owned();
         ToolSpec { name: "receive_events".to_owned(), description, parameters }
     }
 

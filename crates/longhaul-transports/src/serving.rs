@@ -162,7 +162,18 @@ impl Serving {
         }
         let shutdown_max = limits.shutdown_max;
         let notices = Vec::new();
-        Ok(Self { http: http_at, https, grpc: grpc_at, websocket: ws_at, notices, shutdown, cut, open, shutdown_max, mcp })
+        Ok(Self {
+            http: http_at,
+            https,
+            grpc: grpc_at,
+            websocket: ws_at,
+            notices,
+            shutdown,
+            cut,
+            open,
+            shutdown_max,
+            mcp,
+        })
     }
 
     /// Where clients reach it: `http://127.0.0.1:PORT`; nothing when HTTP is not served.

@@ -273,6 +273,9 @@ impl Mind {
         let mut memory = NewMemory::new(collection, Kind::Note, Source::Agent, content);
         memory.namespace = partition(self.parts.link.network());
         memory.meta.insert("agent".into(), self.file.agent.as_str().into());
+        if let Some(channel) = &message.channel {
+            memory.meta.insert("channel".into(), channel.clone().into());
+        }
         memory.meta.insert("root".into(), message.root.clone().into());
         Some(memory)
     }

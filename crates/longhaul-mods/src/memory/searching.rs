@@ -151,7 +151,11 @@ impl Call<'_, '_> {
             if f64::from(hit.score) < found.min_score {
                 continue;
             }
-            let Some(kept) = self.visible(stage, hit.item.id.as_str())? else { continue };
+            let kept = match Kept::find(&stage.rows(), &self.here, hit.item.id.as_str())? {
+                Some(kept) => Some(kept),
+                None => self.kept_by_agent(&hit.item)?,
+            };
+            let Some(kept) = kept.filter(|kept| self.may_see(stage, kept)) else { continue };
             let mut result = shown(&hit.item, &kept.author, kept.channel.as_deref());
             result["score"] = hit.score.into();
             result["relevance"] = hit.explain.relevance.into();
@@ -245,6 +249,18 @@ impl Call<'_, '_> {
             _ => false,
         };
         readable && of_group && kept.channel.as_ref().is_none_or(in_channel)
+    }
+
+    /// What an agent of this process kept by itself in the network's part, if it says in which channel it was said:
+    /// the rest may be from a conversation of two.
+    fn kept_by_agent(&self, item: &Item) -> Result<Option<Kept>, Refusal> {
+        let word = |key: &str| item.meta.get(key).and_then(Value::as_str).map(str::to_owned);
+        let (Some(channel), true) = (word("channel"), item.namespace == partition(&self.here.network, None)?) else {
+            return Ok(None);
+        };
+        let author = word("agent").or_else(|| word("asked_by")).unwrap_or_default();
+        let (memory, collection) = (item.id.clone(), item.collection.clone());
+        Ok(Some(Kept { memory, collection, group: None, channel: Some(channel), author }))
     }
 
     fn item(&self, stage: &Stage<'_, '_>, kept: &Kept) -> Result<Option<Item>, Refusal> {

@@ -2,12 +2,12 @@
 
 mod agents;
 mod catalogue;
-mod ground;
-mod messaging;
-mod sharing;
 mod forum;
+mod ground;
 mod hall;
 mod memory;
+mod messaging;
+mod sharing;
 mod tasks;
-mod wiki;
 mod third_party;
+mod wiki;

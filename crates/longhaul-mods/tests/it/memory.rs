@@ -1,5 +1,7 @@
 //! Shared memory: found by words and meaning, by those who may; kept once; forgotten with what it came from.
 
+use longhaul_core::Scope;
+use longhaul_memory::{Kind, NewMemory, Source};
 use serde_json::{Value, json};
 
 use crate::hall::{Guest, Hall};
@@ -172,4 +174,27 @@ async fn posts_of_a_channel_become_its_history_and_direct_messages_do_not() {
     assert!(!found.iter().any(|text| text.contains("secret")), "{found:?}");
     let by_alice = json!({"query": "turbine", "filter": {"author_id": "alice", "channel": "general"}});
     assert_eq!(contents(&bob, by_alice).await, ["the turbine hums at night"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_keeps_by_itself_is_found_by_the_channel_it_was_asked_in() {
+    let hall = Hall::new(&[("memory", json!({}))]);
+    let open = hall.open().await;
+    let (alice, bob, boss) = (open.join("alice").await, open.join("bob").await, open.join_admin("boss").await);
+    let keep = async |text: &str, channel: Option<&str>| {
+        let mut memory = NewMemory::new("problem_solutions", Kind::Lesson, Source::Agent, text);
+        memory.namespace = "net:hall".parse().expect("a partition");
+        memory.meta.insert("agent".into(), "expert".into());
+        if let Some(channel) = channel {
+            memory.meta.insert("channel".into(), channel.into());
+        }
+        open.memory.add(&Scope::single_user(), memory).await.expect("kept");
+    };
+    keep("grease the bearing", Some("general")).await;
+    keep("the bearing of a conversation of two", None).await;
+    let out = json!({"channel_id": "general", "agent_id": "bob"});
+    boss.send("system.remove_channel_member", "", out).await.expect("removed");
+    let found = alice.ask("memory.search", json!({"query": "bearing"})).await;
+    assert_eq!((&found["count"], &found["results"][0]["author_id"]), (&json!(1), &json!("expert")), "{found}");
+    assert!(contents(&bob, json!({"query": "bearing"})).await.is_empty());
 }

@@ -69,7 +69,8 @@ async fn a_channel_that_does_not_exist_is_made_with_everybody_and_an_open_one_ta
 async fn pages_are_newest_first_in_both_shapes_and_counted_without_a_walk() {
     let mut ground = messaging().await;
     let alice = ground.join("alice").await;
-    for n in 0..600 {
+    // Two marks: one on the way, one by the first post after the reopening.
+    for n in 0..420 {
         ground.send(&alice, "thread.channel_message.post", "channel:general", text(&format!("m{n}"))).await.1.data();
     }
     let flat = json!({"channel": "general", "limit": 2, "offset": 1});
@@ -79,14 +80,14 @@ async fn pages_are_newest_first_in_both_shapes_and_counted_without_a_walk() {
     });
     for (payload, request) in [(flat, None), (wrapped, Some("inner"))] {
         let page = ground.ask(&alice, "thread.channel_messages.retrieve", payload).await;
-        assert_eq!(texts(&page), ["m598", "m597"]);
-        assert_eq!((&page["total_count"], &page["has_more"]), (&json!(600), &json!(true)));
+        assert_eq!(texts(&page), ["m418", "m417"]);
+        assert_eq!((&page["total_count"], &page["has_more"]), (&json!(420), &json!(true)));
         assert!(request.is_none_or(|id| page["request_id"] == id));
     }
     ground.reopen().await;
     ground.send(&alice, "thread.channel_message.post", "channel:general", text("after")).await.1.data();
     let page = ground.ask(&alice, "thread.messages.retrieve", json!({"channel": "general", "limit": 1})).await;
-    assert_eq!((texts(&page), &page["total_count"]), (vec!["after"], &json!(601)));
+    assert_eq!((texts(&page), &page["total_count"]), (vec!["after"], &json!(421)));
 }
 
 #[tokio::test]

@@ -199,3 +199,20 @@ async fn rows_give_what_the_tail_gives() {
     assert_eq!(from_tail.len(), 120);
     assert_eq!(from_tail, from_rows);
 }
+
+#[tokio::test]
+async fn a_second_poll_ends_the_first_and_gets_what_comes() {
+    let ground = Ground::new();
+    let network = ground.network().await;
+    let (ann, bob) = (join(&network, "ann").await, join(&network, "bob").await);
+    let held = |wait| {
+        let (waiting, own) = (network.clone(), bob.member.clone());
+        tokio::spawn(async move { waiting.poll(&own, 10, Duration::from_secs(wait)).await.expect("a poll") })
+    };
+    let first = held(20);
+    tokio::task::yield_now().await;
+    let second = held(20);
+    assert!(first.await.expect("no panic").events.is_empty());
+    send(&network, &ann.member, draft("1", "bob", "for the second")).await.expect("sent");
+    assert_eq!(second.await.expect("no panic").events.len(), 1);
+}

@@ -14,10 +14,10 @@ use rmcp::{
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
         CompletionInfo, ContentBlock, GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation,
-        InputResponses, JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        PaginatedRequestParams, Prompt, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
-        ResourceTemplate, ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
-        SubscriptionFilter, Tool, ToolAnnotations, UnsubscribeRequestParams,
+        InputResponses, JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListToolsResult, PaginatedRequestParams, Prompt, ReadResourceRequestParams, ReadResourceResponse,
+        ReadResourceResult, Resource, ResourceTemplate, ServerCapabilities, ServerConfig, SetLevelRequestParams,
+        SubscribeRequestParams, SubscriptionFilter, Tool, ToolAnnotations, UnsubscribeRequestParams,
     },
     service::{RequestContext, SubscriptionContext},
 };
@@ -315,7 +315,10 @@ impl McpServer {
         };
         contents.ok_or_else(|| {
             let shown: String = uri.chars().take(200).collect();
-            ErrorData::resource_not_found(format!("there is no resource {shown:?}; list them"), Some(json!({ "uri": shown })))
+            ErrorData::resource_not_found(
+                format!("there is no resource {shown:?}; list them"),
+                Some(json!({ "uri": shown })),
+            )
         })
     }
 }

@@ -46,6 +46,7 @@ struct UploadForm {
     #[schema(value_type = String, format = Binary, content_media_type = "application/octet-stream")]
     file: Vec<u8>,
     /// Who sends it. Not needed with `Authorization: Bearer AGENT_ID:SECRET`.
+    #[schema(pattern = "^((agent:)?[\\w.@+~-]{1,200})?$")]
     agent_id: Option<String>,
     /// Its secret.
     secret: Option<String>,
@@ -162,7 +163,7 @@ fn broken(error: axum::extract::multipart::MultipartError) -> Refusal {
 /// A file as it was kept.
 #[utoipa::path(get, path = "/api/cache/download/{cache_id}", tag = "files",
     params(("cache_id" = String, Path, description = "As the upload gave it."), Credentials), responses(
-    (status = 200, description = "The file.", content_type = "application/octet-stream", body = Vec<u8>),
+    (status = 200, description = "The file, of the type it was uploaded with.", content_type = "*/*", body = Vec<u8>),
     (status = "4XX", body = FailureBody), (status = "5XX", body = FailureBody)))]
 async fn download(
     State(front): State<Front>,

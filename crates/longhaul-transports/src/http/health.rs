@@ -71,10 +71,8 @@ fn seen(front: &Front) -> Value {
         .collect();
     let agents: Map<String, Value> =
         present.iter().take(SHOWN_MAX).map(|agent| (agent.agent.to_string(), wire::agent(agent))).collect();
-    let mods: Vec<Value> = network
-        .manifests()
-        .map(|one| json!({ "name": one.name, "enabled": true, "config": {} }))
-        .collect();
+    let mods: Vec<Value> =
+        network.manifests().map(|one| json!({ "name": one.name, "enabled": true, "config": {} })).collect();
     let up_ms = network.store().ambient().clock.now().0 - view.since.0;
     json!({
         "network_id": view.id,

@@ -1,3 +1,5 @@
+//! The wire, read and written.
+
 use longhaul_core::TimeMs;
 use serde_json::json;
 

@@ -75,7 +75,11 @@ async fn input_that_makes_no_sense_is_refused_in_a_sentence() {
     let post = |body: String, kind: &'static str| {
         send(house.request(Method::POST, "/api/send_event").header("content-type", kind).body(body))
     };
-    let deep = format!(r#"{{"event_name":"agent.message","source_id":"alice","payload":{{"x":{}{}}}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    let deep = format!(
+        r#"{{"event_name":"agent.message","source_id":"alice","payload":{{"x":{}{}}}}}"#,
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
     for body in [
         "",
         "{",
@@ -124,7 +128,11 @@ async fn whoever_guesses_is_slowed_down_and_others_of_the_same_address_too() {
     let metrics = house.get("/metrics").await;
     let told = metrics.body.as_str().unwrap();
     assert!(told.contains("longhaul_network_strangers_total 10"), "{told}");
-    assert!(told.contains("longhaul_network_agents_present 1") && told.contains("longhaul_network_http_requests_total{path=\"/api/send_event\",status=\"429\"}"), "{told}");
+    assert!(
+        told.contains("longhaul_network_agents_present 1")
+            && told.contains("longhaul_network_http_requests_total{path=\"/api/send_event\",status=\"429\"}"),
+        "{told}"
+    );
     assert!(told.ends_with("# EOF\n") && !told.contains("alice"), "{told}");
 }
 

@@ -81,19 +81,23 @@ impl Shelf for Fixture {
         tools.push(named("test_elicitation", object(json!({ "message": { "type": "string" } }), &["message"])));
         let value = json!({ "value": { "type": "string", "x-mcp-header": "Value" } });
         tools.push(named("test_custom_header", object(value, &["value"])));
-        tools.push(named("json_schema_2020_12_tool", json!({
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "type": "object",
-            "$defs": { "address": { "$anchor": "address", "type": "object",
-                "properties": { "street": { "type": "string" }, "city": { "type": "string" } } } },
-            "properties": { "name": { "type": "string" }, "address": { "$ref": "#/$defs/address" } },
-            "allOf": [{ "anyOf": [{ "required": ["name"] }, { "required": ["address"] }] }],
-            "if": { "required": ["address"] },
-            "then": { "properties": { "address": { "required": ["street"] } } },
-            "else": { "required": ["name"] },
-            "additionalProperties": false,
-        })));
-        let argument = |name: &str, required: bool| json!({ "name": name, "description": "An argument.", "required": required });
+        tools.push(named(
+            "json_schema_2020_12_tool",
+            json!({
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "type": "object",
+                "$defs": { "address": { "$anchor": "address", "type": "object",
+                    "properties": { "street": { "type": "string" }, "city": { "type": "string" } } } },
+                "properties": { "name": { "type": "string" }, "address": { "$ref": "#/$defs/address" } },
+                "allOf": [{ "anyOf": [{ "required": ["name"] }, { "required": ["address"] }] }],
+                "if": { "required": ["address"] },
+                "then": { "properties": { "address": { "required": ["street"] } } },
+                "else": { "required": ["name"] },
+                "additionalProperties": false,
+            }),
+        ));
+        let argument =
+            |name: &str, required: bool| json!({ "name": name, "description": "An argument.", "required": required });
         let prompt = |name: &str, arguments: Value| json!({ "name": name, "description": format!("For {name}."), "arguments": arguments });
         Offers {
             tools,
@@ -109,7 +113,9 @@ impl Shelf for Fixture {
                 json!({ "uri": "test://static-binary", "name": "Image", "description": "An image.", "mimeType": "image/png" }),
                 json!({ "uri": "test://watched-resource", "name": "Watched", "mimeType": "text/plain" }),
             ],
-            templates: vec![json!({ "uriTemplate": "test://template/{id}/data", "name": "Data", "mimeType": "application/json" })],
+            templates: vec![
+                json!({ "uriTemplate": "test://template/{id}/data", "name": "Data", "mimeType": "application/json" }),
+            ],
             completions: true,
             logging: true,
         }
@@ -128,7 +134,8 @@ impl Shelf for Fixture {
                 json!({ "content": [{ "type": "audio", "data": AUDIO, "mimeType": "audio/wav" }], "isError": false })
             }
             "test_embedded_resource" => {
-                let embedded = resource("test://embedded-resource", "text/plain", "This is an embedded resource content.");
+                let embedded =
+                    resource("test://embedded-resource", "text/plain", "This is an embedded resource content.");
                 json!({ "content": [embedded], "isError": false })
             }
             "test_multiple_content_types" => json!({ "isError": false, "content": [
@@ -160,7 +167,8 @@ impl Shelf for Fixture {
             }
             "test_elicitation" => {
                 let described = |about: &str| json!({ "type": "string", "description": about });
-                let properties = json!({ "username": described("User's response"), "email": described("User's email address") });
+                let properties =
+                    json!({ "username": described("User's response"), "email": described("User's email address") });
                 let answer = talk.ask("form", form(&said("message"), properties, &["username", "email"])).await?;
                 text(format!("User response: action={}, content={}", answer["action"], answer["content"]))
             }
@@ -173,7 +181,8 @@ impl Shelf for Fixture {
                 text(format!("Enum elicitation completed: action={}", answer["action"]))
             }
             "test_streaming_elicitation" => {
-                return Err(talk.need([("value", form("Provide a value", json!({ "value": { "type": "string" } }), &["value"]))]));
+                return Err(talk
+                    .need([("value", form("Provide a value", json!({ "value": { "type": "string" } }), &["value"]))]));
             }
             "test_trigger_tool_change" => {
                 talk.changed(Listed::Tools).await;
@@ -217,7 +226,11 @@ impl Shelf for Fixture {
                 words("Please analyze the image above.".to_owned()),
             ],
             _ => {
-                let asked = form("What context should the prompt use?", json!({ "context": { "type": "string" } }), &["context"]);
+                let asked = form(
+                    "What context should the prompt use?",
+                    json!({ "context": { "type": "string" } }),
+                    &["context"],
+                );
                 let answer = talk.ask("user_context", asked).await?;
                 vec![words(format!("Prompt with elicited context: {}", answer["content"]["context"]))]
             }
@@ -266,7 +279,11 @@ async fn input_required(of: &str, talk: &mut Talk) -> Result<Value, Stop> {
             let all = ["user_name", "greeting", "client_roots"].iter().all(|key| talk.answer(key).is_some());
             if !all || talk.state().is_none() {
                 talk.keep(json!({ "stage": "gather" }));
-                return Err(talk.need([("user_name", name_form()), ("greeting", sample("Generate a greeting")), ("client_roots", Question::Roots)]));
+                return Err(talk.need([
+                    ("user_name", name_form()),
+                    ("greeting", sample("Generate a greeting")),
+                    ("client_roots", Question::Roots),
+                ]));
             }
             text("All inputs received")
         }
@@ -283,7 +300,11 @@ async fn input_required(of: &str, talk: &mut Talk) -> Result<Value, Stop> {
             _ => text("Multi-round flow complete"),
         },
         "capabilities" => {
-            let wanted = [("user_name", name_form()), ("greeting", sample("Generate a greeting")), ("client_roots", Question::Roots)];
+            let wanted = [
+                ("user_name", name_form()),
+                ("greeting", sample("Generate a greeting")),
+                ("client_roots", Question::Roots),
+            ];
             let answered = wanted.iter().any(|(key, _)| talk.answer(key).is_some());
             let possible: Vec<_> = wanted.into_iter().filter(|(_, question)| talk.can(question)).collect();
             if !answered && !possible.is_empty() {
@@ -327,7 +348,9 @@ fn enums() -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_scored_scenario_of_both_revisions_passes() {
     let Some(folder) = std::env::var_os("LONGHAUL_TEST_MCP_CONFORMANCE").map(PathBuf::from) else {
-        println!("not tried: `scripts/peers.sh conformance` installs it, LONGHAUL_TEST_MCP_CONFORMANCE names its folder");
+        println!(
+            "not tried: `scripts/peers.sh conformance` installs it, LONGHAUL_TEST_MCP_CONFORMANCE names its folder"
+        );
         return;
     };
     let extra = Extra { mcp_shelf: Some(Arc::new(Fixture)), ..Extra::default() };
@@ -339,7 +362,8 @@ async fn every_scored_scenario_of_both_revisions_passes() {
         command.arg(folder.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"));
         command.args(["server", "--url", &format!("{}/mcp", house.url), "--requirements", revision]);
         command.current_dir(results.path()).stdin(Stdio::null()).kill_on_drop(true);
-        let ended = tokio::time::timeout(Duration::from_secs(300), command.output()).await.expect("it does not end").unwrap();
+        let ended =
+            tokio::time::timeout(Duration::from_secs(300), command.output()).await.expect("it does not end").unwrap();
         let told = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
         let end: Vec<&str> = told.lines().rev().take(60).collect();
         println!("{revision}:\n{}", end.into_iter().rev().collect::<Vec<_>>().join("\n"));

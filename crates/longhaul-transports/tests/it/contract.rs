@@ -31,7 +31,10 @@ async fn health_says_how_to_join_and_nothing_secret() {
         assert_eq!(data[key], value, "{key}");
     }
     let agent = &data["agents"]["alice"];
-    assert_eq!((&agent["transport_type"], &agent["group"], &agent["address"]), (&json!("http"), &json!("guest"), &Value::Null));
+    assert_eq!(
+        (&agent["transport_type"], &agent["group"], &agent["address"]),
+        (&json!("http"), &json!("guest"), &Value::Null)
+    );
     let admin = data["group_config"].as_array().unwrap().iter().find(|group| group["name"] == "admin").unwrap();
     assert_eq!(admin["has_password"], true);
     let http = data["transports"].as_array().unwrap().iter().find(|one| one["type"] == "http").unwrap();
@@ -44,8 +47,13 @@ async fn health_says_how_to_join_and_nothing_secret() {
 #[tokio::test]
 async fn agents_register_send_receive_and_leave() {
     let house = House::new().await;
-    let registered = house.post("/api/register", &json!({
-        "agent_id": "alice", "metadata": { "name": "Alice" }, "password_hash": "", "certificate": null })).await;
+    let registered = house
+        .post(
+            "/api/register",
+            &json!({
+        "agent_id": "alice", "metadata": { "name": "Alice" }, "password_hash": "", "certificate": null }),
+        )
+        .await;
     assert_eq!(registered.status, 200);
     assert_eq!(registered.body["network_id"], "test-net");
     assert_eq!(registered.body["assigned_group"], "guest");
@@ -77,7 +85,10 @@ async fn agents_register_send_receive_and_leave() {
     let again = house.say("alice", &alice, "e1", "agent:bob", "hello").await;
     assert_eq!((&again.body["success"], &again.body["repeated"]), (&json!(true), &json!(true)), "{again:?}");
     let other = house.say("alice", &alice, "e1", "agent:bob", "something else").await;
-    assert_eq!((other.status.as_u16(), &other.body["success"], &other.body["error_code"]), (200, &json!(false), &json!("conflict")));
+    assert_eq!(
+        (other.status.as_u16(), &other.body["success"], &other.body["error_code"]),
+        (200, &json!(false), &json!("conflict"))
+    );
     let quiet = house.get(&format!("/api/poll?agent_id=bob&secret={bob}&wait=0")).await;
     assert_eq!(quiet.body["messages"], json!([]), "done once");
 
@@ -95,7 +106,10 @@ async fn a_wrong_secret_is_answered_as_the_clients_expect() {
     const WORDS: &str = "Authentication failed: Invalid or missing secret";
     for secret in ["", "wrong"] {
         let sent = house.say("alice", secret, "e1", "agent:alice", "x").await;
-        assert_eq!((sent.status.as_u16(), &sent.body["success"], &sent.body["message"]), (200, &json!(false), &json!(WORDS)));
+        assert_eq!(
+            (sent.status.as_u16(), &sent.body["success"], &sent.body["message"]),
+            (200, &json!(false), &json!(WORDS))
+        );
         assert_eq!((&sent.body["data"], &sent.body["event_name"]), (&Value::Null, &json!("agent.message")));
         let polled = house.get(&format!("/api/poll?agent_id=alice&secret={secret}")).await;
         assert_eq!((polled.status.as_u16(), &polled.body["success"]), (200, &json!(false)));
@@ -111,9 +125,12 @@ async fn a_wrong_secret_is_answered_as_the_clients_expect() {
         assert!(missing.body["error_message"].as_str().unwrap().contains("required"), "{missing:?}");
     }
     assert_eq!(house.get("/api/poll").await.status, 400);
-    let admin = house.post("/api/register", &json!({ "agent_id": "boss", "agent_group": "admin", "password_hash": "x" })).await;
+    let admin =
+        house.post("/api/register", &json!({ "agent_id": "boss", "agent_group": "admin", "password_hash": "x" })).await;
     assert!(admin.status.is_client_error() && admin.body["success"] == false, "{admin:?}");
-    let admin = house.post("/api/register", &json!({ "agent_id": "boss", "agent_group": "admin", "password_hash": SESAME })).await;
+    let admin = house
+        .post("/api/register", &json!({ "agent_id": "boss", "agent_group": "admin", "password_hash": SESAME }))
+        .await;
     assert_eq!((admin.status.as_u16(), &admin.body["assigned_group"]), (200, &json!("admin")));
 }
 
@@ -158,7 +175,8 @@ async fn a_client_that_names_its_place_misses_nothing_and_repeats_nothing() {
     let second = ask(first.body["cursor"].as_i64().unwrap()).await;
     assert_eq!(texts(second.body["messages"].as_array().unwrap()), ["m2", "m3"]);
     let cursor = second.body["cursor"].as_i64().unwrap();
-    let acked = send(house.request(Method::POST, "/api/ack").bearer_auth(&bearer).json(&json!({ "cursor": cursor }))).await;
+    let acked =
+        send(house.request(Method::POST, "/api/ack").bearer_auth(&bearer).json(&json!({ "cursor": cursor }))).await;
     assert_eq!(acked.body, json!({ "success": true }));
     assert_eq!(texts(&house.poll("bob", &bob).await), ["m4"], "polls go on behind what was acknowledged");
 }
@@ -210,8 +228,12 @@ async fn files_and_known_events_are_served() {
         send(request.header("content-type", "multipart/form-data; boundary=x").body(body))
     };
     let kept = upload(form("a.txt", &alice)).await;
-    assert_eq!(kept.body, json!({ "success": true, "cache_id": "YWJj", "filename": "a.txt", "file_size": 3,
-        "mime_type": "text/plain" }), "{kept:?}");
+    assert_eq!(
+        kept.body,
+        json!({ "success": true, "cache_id": "YWJj", "filename": "a.txt", "file_size": 3,
+        "mime_type": "text/plain" }),
+        "{kept:?}"
+    );
     assert_eq!(upload(form("a.txt", "wrong")).await.status, 401);
     assert_eq!(upload("--x--\r\n".to_owned()).await.status, 400);
     assert_eq!(house.post("/api/cache/upload", &json!({})).await.status, 400);
@@ -237,7 +259,8 @@ async fn files_and_known_events_are_served() {
     assert_eq!(house.get("/api/events/no.such").await.status, 404);
     assert_eq!(house.get("/api/events/search").await.status, 400);
     assert_eq!(house.get("/api/events/mods").await.body["data"]["mods"][0]["event_count"], 4);
-    for path in ["/api/admin/mods", "/api/agents/service/x/env", "/api/network/export", "/studio/", "/api/relay/status"] {
+    for path in ["/api/admin/mods", "/api/agents/service/x/env", "/api/network/export", "/studio/", "/api/relay/status"]
+    {
         let answer = house.get(path).await;
         assert_eq!(answer.status, 501, "{path}");
         assert!(answer.body["message"].as_str().unwrap().starts_with("not served here: "), "{answer:?}");

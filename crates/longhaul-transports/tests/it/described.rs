@@ -17,8 +17,19 @@ async fn anybody_may_read_what_the_api_is() {
     assert_eq!(described.status, 200);
     assert_eq!(described.body, serde_json::from_str::<Value>(document()).unwrap());
     let paths = described.body["paths"].as_object().unwrap();
-    for path in ["/api/health", "/api/register", "/api/send_event", "/api/poll", "/api/unregister", "/api/events/stream",
-        "/api/cache/upload", "/api/cache/download/{cache_id}", "/api/ack", "/metrics", "/healthz"] {
+    for path in [
+        "/api/health",
+        "/api/register",
+        "/api/send_event",
+        "/api/poll",
+        "/api/unregister",
+        "/api/events/stream",
+        "/api/cache/upload",
+        "/api/cache/download/{cache_id}",
+        "/api/ack",
+        "/metrics",
+        "/healthz",
+    ] {
         assert!(paths.contains_key(path), "{path}");
     }
     for (path, item) in paths {
@@ -34,7 +45,9 @@ async fn anybody_may_read_what_the_api_is() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn schemathesis_finds_nothing() {
     let Some(program) = std::env::var_os("LONGHAUL_TEST_SCHEMATHESIS").map(PathBuf::from) else {
-        println!("not tried: `scripts/peers.sh schemathesis` installs it, LONGHAUL_TEST_SCHEMATHESIS names its program");
+        println!(
+            "not tried: `scripts/peers.sh schemathesis` installs it, LONGHAUL_TEST_SCHEMATHESIS names its program"
+        );
         return;
     };
     let house = House::bounded(Limits {
@@ -49,14 +62,24 @@ async fn schemathesis_finds_nothing() {
     let mut command = tokio::process::Command::new(program);
     command.args(["run", &format!("{}/openapi.json", house.url)]);
     command.args(["--header", &format!("Authorization: Bearer schemathesis:{secret}")]);
-    command.args(["--phases", "examples,coverage,fuzzing", "--max-examples", "20", "--max-time", SECONDS, "--seed", "20261122"]);
+    command.args([
+        "--phases",
+        "examples,coverage,fuzzing",
+        "--max-examples",
+        "20",
+        "--max-time",
+        SECONDS,
+        "--seed",
+        "20261122",
+    ]);
     // A zero character deep in a value is refused in a sentence; JSON Schema has no words for that.
     command.args(["--generation-allow-x00", "false"]);
     // A stream has no end that it could wait for, and a member that leaves is none for the requests after it.
     command.args(["--exclude-path-regex", "/stream$|/unregister$"]);
     command.args(["--no-shrink", "--request-timeout", "20", "--suppress-health-check", "all", "--warnings", "off"]);
     command.current_dir(folder.path()).stdin(Stdio::null()).kill_on_drop(true);
-    let ended = tokio::time::timeout(Duration::from_secs(300), command.output()).await.expect("it does not end").unwrap();
+    let ended =
+        tokio::time::timeout(Duration::from_secs(300), command.output()).await.expect("it does not end").unwrap();
     let told = String::from_utf8_lossy(&ended.stdout).replace(&secret, "***");
     assert!(ended.status.success(), "{told}\n{}", String::from_utf8_lossy(&ended.stderr));
     println!("{}", told.lines().rev().take(20).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n"));

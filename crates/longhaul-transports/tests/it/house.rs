@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use longhaul_core::{Ambient, Scope};
 use longhaul_network::{
-    Address, Event, Manifest, Mod, ModEvent, ModTool, Network, Outcome, Pattern, Prepared, Refusal, Reply, Sender, Stage,
+    Address, Event, Manifest, Mod, ModEvent, ModTool, Network, Outcome, Pattern, Prepared, Refusal, Reply, Sender,
+    Stage,
     settings::{GroupSettings, NetworkSettings},
 };
 use longhaul_store::{Store, StoreSettings};
@@ -41,7 +42,8 @@ pub(crate) struct Answer {
 pub(crate) fn settings() -> NetworkSettings {
     let mut settings = NetworkSettings::named("test-net");
     settings.channels = vec![("general".to_owned(), "for everybody".to_owned())];
-    settings.profile = json!({ "description": "a test", "management_token": "not to be shown" }).as_object().unwrap().clone();
+    settings.profile =
+        json!({ "description": "a test", "management_token": "not to be shown" }).as_object().unwrap().clone();
     let admin = GroupSettings {
         credential: Some(SESAME.to_owned()),
         permissions: vec!["admin".to_owned()],
@@ -80,7 +82,8 @@ impl House {
         serving.stop().await;
         network.close().await;
         let network = open(&place, settings()).await;
-        let serving = Serving::start_with(network.clone(), ServingSettings::anywhere(), Extra::default()).await.unwrap();
+        let serving =
+            Serving::start_with(network.clone(), ServingSettings::anywhere(), Extra::default()).await.unwrap();
         let url = serving.url().unwrap();
         Self { url, network, serving, http, place, _dir, _database }
     }
@@ -195,12 +198,18 @@ impl Mod for Toy {
             "shared_cache.file.upload" => {
                 let coded = event.payload.get("file_data").and_then(Value::as_str).unwrap_or_default();
                 let size = coded.len() / 4 * 3;
-                Reply::done("kept", Some(json!({ "cache_id": coded, "filename": event.payload["filename"],
-                    "file_size": size, "mime_type": event.payload["mime_type"] })))
+                Reply::done(
+                    "kept",
+                    Some(json!({ "cache_id": coded, "filename": event.payload["filename"],
+                    "file_size": size, "mime_type": event.payload["mime_type"] })),
+                )
             }
             "shared_cache.file.download" if event.payload["cache_id"] == "none" => Reply::refused("there is none"),
-            "shared_cache.file.download" => Reply::done("here", Some(json!({
-                "file_data": event.payload["cache_id"], "filename": "../../a\r\nb.html", "mime_type": "text/html" }))),
+            "shared_cache.file.download" => Reply::done(
+                "here",
+                Some(json!({
+                "file_data": event.payload["cache_id"], "filename": "../../a\r\nb.html", "mime_type": "text/html" })),
+            ),
             "shared_cache.get" => Reply::done("known", Some(json!({ "cache_id": "x", "value": "long" }))),
             _ => return Ok(Outcome::Pass),
         };

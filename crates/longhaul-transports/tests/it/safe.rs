@@ -23,7 +23,8 @@ async fn a_page_of_another_origin_or_name_is_not_answered() {
         (format!("rebound.example:{port}"), None, 421),
         (format!("rebound.example:{port}"), Some(format!("http://rebound.example:{port}")), 421),
     ] {
-        for (method, path) in [(Method::GET, "/api/health"), (Method::POST, "/api/send_event"), (Method::POST, "/mcp")] {
+        for (method, path) in [(Method::GET, "/api/health"), (Method::POST, "/api/send_event"), (Method::POST, "/mcp")]
+        {
             let mut request = house.request(method.clone(), path).header("host", &host).json(&event);
             if let Some(origin) = &origin {
                 request = request.header("origin", origin);
@@ -40,10 +41,17 @@ async fn a_page_of_another_origin_or_name_is_not_answered() {
     }
     let preflight = |origin: &'static str| {
         let request = house.request(Method::OPTIONS, "/api/send_event").header("origin", origin);
-        send(request.header("access-control-request-method", "POST").header("access-control-request-headers", "content-type"))
+        send(
+            request
+                .header("access-control-request-method", "POST")
+                .header("access-control-request-headers", "content-type"),
+        )
     };
     let invited = preflight("https://studio.example.org").await;
-    assert_eq!((invited.status.as_u16(), &invited.headers["access-control-allow-headers"]), (204, &"content-type".parse().unwrap()));
+    assert_eq!(
+        (invited.status.as_u16(), &invited.headers["access-control-allow-headers"]),
+        (204, &"content-type".parse().unwrap())
+    );
     assert!(!invited.headers.contains_key("access-control-allow-credentials"));
     assert_eq!(preflight("https://evil.example").await.status, 403);
 }
@@ -89,14 +97,21 @@ async fn what_changes_others_needs_the_right_to_it() {
     let (alice, bob) = (house.join("alice").await, house.join("bob").await);
     let boss = house.post("/api/register", &json!({ "agent_id": "boss", "password_hash": SESAME })).await;
     let boss = boss.body["secret"].as_str().unwrap().to_owned();
-    for (from, secret, success) in [("bob", String::new(), false), ("bob", bob.clone(), false), ("boss", bob.clone(), false), ("boss", boss, true)] {
+    for (from, secret, success) in
+        [("bob", String::new(), false), ("bob", bob.clone(), false), ("boss", bob.clone(), false), ("boss", boss, true)]
+    {
         let event = json!({ "event_id": format!("k{from}{success}{}", secret.len()), "event_name": "system.kick_agent",
             "source_id": from, "target_agent_id": "system:system", "payload": { "target_agent_id": "alice" }, "secret": secret });
         let answer = house.post("/api/send_event", &event).await;
         assert_eq!(answer.body["success"], success, "{from}: {answer:?}");
     }
     assert_eq!(house.say("alice", &alice, "e1", "agent:bob", "x").await.body["success"], false, "alice is gone");
-    for path in ["/api/admin/mods", "/api/admin/network/restart", "/api/agents/service/env/global", "/api/network/initialize/admin-password"] {
+    for path in [
+        "/api/admin/mods",
+        "/api/admin/network/restart",
+        "/api/agents/service/env/global",
+        "/api/network/initialize/admin-password",
+    ] {
         for method in [Method::GET, Method::POST, Method::PUT] {
             let answer = send(house.request(method.clone(), path).json(&json!({}))).await;
             assert_eq!(answer.status, 501, "{method} {path} does nothing for anybody");
@@ -109,8 +124,12 @@ async fn no_path_leads_anywhere() {
     let house = House::new().await;
     let alice = house.join("alice").await;
     for path in [
-        "/api/cache/download/..%2F..%2Fetc%2Fpasswd", "/assets/../../etc/passwd", "/studio/../../etc/passwd",
-        "/static/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/api/events/..%2f..%2fhealth",
+        "/api/cache/download/..%2F..%2Fetc%2Fpasswd",
+        "/assets/../../etc/passwd",
+        "/studio/../../etc/passwd",
+        "/static/%2e%2e/%2e%2e/etc/passwd",
+        "//etc/passwd",
+        "/api/events/..%2f..%2fhealth",
     ] {
         let answer = house.get(&format!("{path}?agent_id=alice&secret={alice}")).await;
         assert!(!answer.body.to_string().contains("root:"), "{path}: {answer:?}");
@@ -123,16 +142,24 @@ async fn nothing_listens_beyond_loopback_without_tls() {
     let house = House::new().await;
     let mut serving = ServingSettings::anywhere();
     serving.http.as_mut().unwrap().address = "0.0.0.0:0".parse().unwrap();
-    let refused = longhaul_transports::Serving::start_with(house.network.clone(), serving.clone(), Extra::default()).await;
+    let refused =
+        longhaul_transports::Serving::start_with(house.network.clone(), serving.clone(), Extra::default()).await;
     assert!(matches!(refused, Err(ServeError::NeedsTls { .. })), "{refused:?}");
     serving.http.as_mut().unwrap().tls = Some(TlsSettings {
-        certificates: "/nowhere/cert.pem".into(), key: "/nowhere/key.pem".into(), client_authorities: None, only_13: false });
+        certificates: "/nowhere/cert.pem".into(),
+        key: "/nowhere/key.pem".into(),
+        client_authorities: None,
+        only_13: false,
+    });
     let refused = longhaul_transports::Serving::start_with(house.network.clone(), serving, Extra::default()).await;
     assert!(matches!(refused, Err(ServeError::Tls { .. })), "{refused:?}");
     // As network.yaml writes it: replaced by loopback, and said so.
     let mut written = settings();
     written.transports = vec![
-        ("http".to_owned(), json!({ "host": "0.0.0.0", "port": 0, "cors_origins": ["*"] }).as_object().unwrap().clone()),
+        (
+            "http".to_owned(),
+            json!({ "host": "0.0.0.0", "port": 0, "cors_origins": ["*"] }).as_object().unwrap().clone(),
+        ),
         ("grpc".to_owned(), json!({ "host": "0.0.0.0", "port": 0 }).as_object().unwrap().clone()),
         ("carrier_pigeon".to_owned(), serde_json::Map::new()),
     ];
@@ -180,7 +207,11 @@ async fn with_a_certificate_it_is_served_beyond_loopback_under_its_names() {
         assert_eq!(ask(host.clone()).await.status, status, "{host}");
     }
     let health = ask(format!("localhost:{port}")).await;
-    assert_eq!(health.body["data"]["transports"][0]["config"], json!({ "port": port }), "clients take the host they came by");
+    assert_eq!(
+        health.body["data"]["transports"][0]["config"],
+        json!({ "port": port }),
+        "clients take the host they came by"
+    );
     let plain = crate::house::client().get(format!("http://localhost:{port}/api/health")).send().await;
     assert!(plain.is_err(), "{plain:?}");
 }

@@ -63,7 +63,10 @@ async fn a_broken_stream_goes_on_behind_its_last_event() {
     say(1).await;
     say(2).await;
     let (id, first) = stream.next().await;
-    assert_eq!((&first["payload"]["text"], &first["event_id"], &first["secret"]), (&json!("m1"), &json!("e1"), &Value::Null));
+    assert_eq!(
+        (&first["payload"]["text"], &first["event_id"], &first["secret"]),
+        (&json!("m1"), &json!("e1"), &Value::Null)
+    );
     let id = id.unwrap();
     drop(stream);
     say(3).await;
@@ -86,7 +89,8 @@ async fn a_stream_ends_when_its_secret_is_replaced_and_their_number_is_bounded()
     let house = House::bounded(limits).await;
     let boss = house.post("/api/register", &json!({ "agent_id": "boss", "password_hash": SESAME })).await;
     let old = boss.body["secret"].as_str().unwrap().to_owned();
-    let mut streams = [Sse::open(&house, "boss", &old, "", None).await, Sse::open(&house, "boss", &old, "", None).await];
+    let mut streams =
+        [Sse::open(&house, "boss", &old, "", None).await, Sse::open(&house, "boss", &old, "", None).await];
     let third = house.request(Method::GET, "/api/events/stream").bearer_auth(format!("boss:{old}"));
     let third = third.send().await.unwrap();
     assert_eq!((third.status().as_u16(), third.headers().contains_key("retry-after")), (429, true));
@@ -148,10 +152,16 @@ async fn events_go_both_ways_over_one_websocket() {
     assert_eq!(welcome["secret"].as_str().map(str::len), Some(64));
     let mut socket = Socket::hello(&house, "alice", &alice, json!({})).await;
 
-    socket.say(&json!({ "type": "event", "data": { "event_id": "e1", "event_name": "agent.message",
-        "target_agent_id": "agent:bob", "payload": { "text": "hi" } } })).await;
+    socket
+        .say(&json!({ "type": "event", "data": { "event_id": "e1", "event_name": "agent.message",
+        "target_agent_id": "agent:bob", "payload": { "text": "hi" } } }))
+        .await;
     let reply = socket.next().await.unwrap();
-    assert_eq!((&reply["type"], &reply["success"], &reply["event_id"]), (&json!("reply"), &json!(true), &json!("e1")), "{reply}");
+    assert_eq!(
+        (&reply["type"], &reply["success"], &reply["event_id"]),
+        (&json!("reply"), &json!(true), &json!("e1")),
+        "{reply}"
+    );
     let pushed = loop {
         let pushed = bob.next().await.unwrap();
         if pushed["data"]["event_name"] == "agent.message" {
@@ -166,7 +176,10 @@ async fn events_go_both_ways_over_one_websocket() {
 
     bob.say(&json!({ "type": "system_request", "command": "list_agents", "agent_id": "bob" })).await;
     let listed = bob.next().await.unwrap();
-    assert_eq!((&listed["type"], &listed["command"], &listed["success"]), (&json!("system_response"), &json!("list_agents"), &json!(true)));
+    assert_eq!(
+        (&listed["type"], &listed["command"], &listed["success"]),
+        (&json!("system_response"), &json!("list_agents"), &json!(true))
+    );
     assert_eq!(listed["data"]["agents"].as_array().map(Vec::len), Some(2));
     bob.say(&json!({ "type": "ping" })).await;
     assert_eq!(bob.next().await.unwrap(), json!({ "type": "pong" }));
@@ -207,7 +220,8 @@ async fn a_broken_websocket_goes_on_where_it_was() {
 
 #[tokio::test]
 async fn nobody_gets_a_websocket_without_being_known() {
-    let limits = Limits { header_max: Duration::from_millis(300), heartbeat: Duration::from_millis(100), ..Limits::default() };
+    let limits =
+        Limits { header_max: Duration::from_millis(300), heartbeat: Duration::from_millis(100), ..Limits::default() };
     let house = House::bounded(limits).await;
     let alice = house.join("alice").await;
     // Silence is not waited for.
@@ -259,7 +273,10 @@ async fn older_clients_are_understood_on_a_port_of_their_own() {
     let mut socket = Socket(connect_async(url).await.unwrap().0);
     socket.say(&json!({ "type": "system_request", "command": "register_agent", "data": { "agent_id": "old" } })).await;
     let told = socket.next().await.unwrap();
-    assert_eq!((&told["type"], &told["command"], &told["success"]), (&json!("system_response"), &json!("register_agent"), &json!(true)));
+    assert_eq!(
+        (&told["type"], &told["command"], &told["success"]),
+        (&json!("system_response"), &json!("register_agent"), &json!(true))
+    );
     let event = json!({ "event_id": "e1", "event_name": "agent.message", "source_id": "old",
         "target_agent_id": "agent:broadcast", "payload": { "text": "hello" } });
     socket.say(&json!({ "type": "event", "data": event })).await;
@@ -284,7 +301,9 @@ async fn whoever_waits_is_told_of_the_end() {
     let mut socket = Socket::hello(&house, "bob", &bob, json!({})).await;
     let polling = house.request(Method::GET, &format!("/api/poll?agent_id=bob&secret={bob}&after=0"));
     let polling = tokio::spawn(crate::house::send(polling));
-    while !house.get("/metrics").await.body.as_str().unwrap().contains("longhaul_network_streams{transport=\"poll\"} 1") {}
+    while !house.get("/metrics").await.body.as_str().unwrap().contains("longhaul_network_streams{transport=\"poll\"} 1")
+    {
+    }
     let House { serving, .. } = house;
     tokio::time::timeout(PATIENCE, serving.stop()).await.expect("it ends");
     assert_eq!(stream.next().await, (None, json!({ "because": "shutdown" })));

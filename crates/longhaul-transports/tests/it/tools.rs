@@ -8,7 +8,8 @@ use crate::house::{Answer, House, SESAME, send, settings, texts};
 
 async fn call(house: &House, bearer: Option<&str>, body: &Value) -> Answer {
     let mut request = house.request(Method::POST, "/mcp").json(body);
-    request = request.header("accept", "application/json, text/event-stream").header("mcp-protocol-version", "2026-07-28");
+    request =
+        request.header("accept", "application/json, text/event-stream").header("mcp-protocol-version", "2026-07-28");
     request = request.header("mcp-method", body["method"].as_str().unwrap());
     if let Some(name) = body["params"]["name"].as_str() {
         request = request.header("mcp-name", name);
@@ -19,7 +20,8 @@ async fn call(house: &House, bearer: Option<&str>, body: &Value) -> Answer {
     let mut answer = send(request).await;
     // One message of a stream, or the message itself.
     if let Value::String(text) = &answer.body
-        && let Some(data) = text.lines().filter_map(|line| line.strip_prefix("data: ")).rfind(|data| data.starts_with('{'))
+        && let Some(data) =
+            text.lines().filter_map(|line| line.strip_prefix("data: ")).rfind(|data| data.starts_with('{'))
     {
         answer.body = serde_json::from_str(data).unwrap();
     }
@@ -46,16 +48,25 @@ async fn a_members_tools_are_the_mods_and_act_in_its_name() {
     assert_eq!(names, ["shout", "echo", "send_event", "receive_events"]);
     assert_eq!(tools[1]["annotations"]["readOnlyHint"], true);
 
-    let said = call(&house, Some(&bearer), &request("tools/call", json!({ "name": "echo", "arguments": { "text": "hi" } }))).await;
+    let said =
+        call(&house, Some(&bearer), &request("tools/call", json!({ "name": "echo", "arguments": { "text": "hi" } })))
+            .await;
     assert_eq!(said.body["result"]["structuredContent"]["data"], json!({ "text": "hi", "from": "alice" }), "{said:?}");
-    call(&house, Some(&bearer), &request("tools/call", json!({ "name": "shout", "arguments": { "text": "hello" } }))).await;
+    call(&house, Some(&bearer), &request("tools/call", json!({ "name": "shout", "arguments": { "text": "hello" } })))
+        .await;
     assert_eq!(texts(&house.poll("bob", &bob).await), ["HELLO"]);
     let wrong = call(&house, Some(&bearer), &request("tools/call", json!({ "name": "shout", "arguments": {} }))).await;
     assert_eq!(wrong.body["result"]["isError"], true, "{wrong:?}");
 
     house.say("bob", &bob, "b1", "agent:alice", "psst").await;
-    let received = call(&house, Some(&bearer), &request("tools/call", json!({ "name": "receive_events", "arguments": { "wait_seconds": 5 } }))).await;
-    let events = received.body["result"]["structuredContent"]["events"].as_array().unwrap_or_else(|| panic!("{received:?}"));
+    let received = call(
+        &house,
+        Some(&bearer),
+        &request("tools/call", json!({ "name": "receive_events", "arguments": { "wait_seconds": 5 } })),
+    )
+    .await;
+    let events =
+        received.body["result"]["structuredContent"]["events"].as_array().unwrap_or_else(|| panic!("{received:?}"));
     assert!(texts(events).contains(&"psst"), "{events:?}");
     for wrong in ["alice:wrong", "alice", &format!("bob:{alice}")] {
         let refused = call(&house, Some(wrong), &request("tools/list", json!({}))).await;
@@ -69,10 +80,15 @@ async fn programs_without_a_name_share_one_and_see_what_they_may() {
     open.rest.insert("external_access".to_owned(), json!({ "excluded_tools": ["shout"], "instruction": "Be kind." }));
     let house = House::with(open, ServingSettings::anywhere(), Extra::default()).await;
     let listed = send(house.request(Method::GET, "/mcp/tools")).await;
-    let names: Vec<&str> = listed.body["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+    let names: Vec<&str> =
+        listed.body["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert_eq!(names, ["echo", "send_event", "receive_events"]);
-    let said = call(&house, None, &request("tools/call", json!({ "name": "echo", "arguments": { "text": "hi" } }))).await;
-    let from = said.body["result"]["structuredContent"]["data"]["from"].as_str().unwrap_or_else(|| panic!("{said:?}")).to_owned();
+    let said =
+        call(&house, None, &request("tools/call", json!({ "name": "echo", "arguments": { "text": "hi" } }))).await;
+    let from = said.body["result"]["structuredContent"]["data"]["from"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{said:?}"))
+        .to_owned();
     assert!(from.starts_with("mcp-"), "{from}");
     let found = call(&house, None, &request("server/discover", json!({}))).await;
     assert!(found.body["result"]["instructions"].as_str().is_some_and(|text| text.ends_with("Be kind.")), "{found:?}");
@@ -85,14 +101,20 @@ async fn programs_without_a_name_share_one_and_see_what_they_may() {
 #[tokio::test]
 async fn a_token_is_asked_for_where_there_is_one() {
     let mut closed = settings();
-    closed.rest.insert("external_access".to_owned(), json!({ "auth_token": "a-long-enough-token", "default_agent_group": "admin" }));
+    closed.rest.insert(
+        "external_access".to_owned(),
+        json!({ "auth_token": "a-long-enough-token", "default_agent_group": "admin" }),
+    );
     let house = House::with(closed, ServingSettings::anywhere(), Extra::default()).await;
     let list = request("tools/call", json!({ "name": "echo", "arguments": { "text": "hi" } }));
     for bearer in [None, Some("wrong"), Some("")] {
         assert_eq!(call(&house, bearer, &list).await.status, 401, "{bearer:?}");
     }
     let said = call(&house, Some("a-long-enough-token"), &list).await;
-    let from = said.body["result"]["structuredContent"]["data"]["from"].as_str().unwrap_or_else(|| panic!("{said:?}")).to_owned();
+    let from = said.body["result"]["structuredContent"]["data"]["from"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{said:?}"))
+        .to_owned();
     assert_eq!(house.network.agent(&from.parse().unwrap()).unwrap().group, "admin");
     // Sessions of the older lifecycle belong to whoever began them.
     let boss = house.post("/api/register", &json!({ "agent_id": "boss", "password_hash": SESAME })).await;

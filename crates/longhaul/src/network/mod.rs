@@ -15,7 +15,7 @@ use longhaul_core::{Ambient, Scope};
 use longhaul_libp2p::{Libp2p, Libp2pSettings};
 use longhaul_memory::Memory;
 use longhaul_mods::Parts;
-use longhaul_network::{Mod, settings::NetworkSettings};
+use longhaul_network::settings::NetworkSettings;
 use longhaul_store::Store;
 use longhaul_transports::{Extra, Serving};
 use serde_json::{Map, Value, json};

@@ -10,6 +10,7 @@ mod guards;
 mod identity;
 mod network_safety;
 mod one_network;
+mod network_folder;
 mod processes;
 mod research;
 mod town;

@@ -146,6 +146,10 @@ pub(super) fn kept(
             memory.meta.insert((*key).to_owned(), value.clone().into());
         }
         memory.meta.insert("asked_by".into(), question.from.clone().into());
+        // Where it was asked; its members find it through the network's shared memory, and nobody else.
+        if let Some(channel) = &question.channel {
+            memory.meta.insert("channel".into(), channel.clone().into());
+        }
         memory.meta.insert("root".into(), question.root.clone().into());
         memory
     };
