@@ -164,7 +164,8 @@ impl Chat {
             Typed::Channel(channel) => {
                 self.channel = channel;
                 let messages = self.desk.channel_messages(&self.channel, 10).await?;
-                let word = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+                let word =
+                    |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
                 let line = |message: &Value| {
                     let text = message.get("content").map(|content| word(content, "text")).unwrap_or_default();
                     format!("{}: {text}", word(message, "sender_id"))

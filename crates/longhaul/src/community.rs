@@ -15,12 +15,12 @@ use std::{
 use longhaul_core::{Ambient, Scope};
 use longhaul_durable::Runtime;
 use longhaul_memory::Memory;
+use longhaul_model::ChatModel;
 use longhaul_mods::agents::{
     AgentFile, HttpLink, Joining, Link, MemorySettings, Message, Mind, MindParts,
     community::{COLLABORATION, Coordinator, CoordinatorSettings, Expert, KNOWLEDGE, Members, SOLUTIONS},
     partition,
 };
-use longhaul_model::ChatModel;
 use longhaul_network::{AgentId, Refusal, Registration, Via};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -276,7 +276,11 @@ impl Community {
         let listening = async {
             loop {
                 for message in ears.hear(Duration::from_secs(10)).await? {
-                    told(Line { channel: message.channel.clone(), from: message.from.clone(), text: message.text.clone() });
+                    told(Line {
+                        channel: message.channel.clone(),
+                        from: message.from.clone(),
+                        text: message.text.clone(),
+                    });
                     if message.from == coordinator && is_answer(&message) {
                         return Ok::<_, Refusal>(message);
                     }

@@ -9,5 +9,8 @@ mod document_review;
 mod guards;
 mod identity;
 mod network_folder;
+mod network_safety;
+mod one_network;
 mod processes;
 mod research;
+mod town;
