@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use clap::Args;
-use longhaul::{TimeMs, moment, network::Operating};
+use longhaul::{moment, network::Operating};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -151,7 +151,7 @@ pub(super) async fn events(global: &Global, command: &Events) -> anyhow::Result<
 }
 
 fn event_line(style: Style, event: &Value) -> String {
-    let at = TimeMs(event["timestamp_ms"].as_i64().unwrap_or(0));
+    let at = event["timestamp_ms"].as_i64().unwrap_or(0);
     let head = format!(
         "{:>7}  {}  {} → {}  {}",
         number(event, "seq"),
