@@ -432,7 +432,8 @@ fn emitted_event(event: &Event, emitted: Emitted) -> Event {
         metadata: if is_origin { event.metadata.clone() } else { Map::new() },
         visibility: if emitted.allowed_agents.is_some() {
             Visibility::Restricted
-        } else if is_origin {
+        // What was for a mod alone, as the SDK's adapters say of their requests, is for others once the mod tells it.
+        } else if is_origin && event.visibility != Visibility::ModOnly {
             event.visibility
         } else {
             Visibility::default()

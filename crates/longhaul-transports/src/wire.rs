@@ -18,6 +18,7 @@ use utoipa::ToSchema;
 pub struct EventIn {
     /// The sender's id for it: the same id again is the same event, and is answered the same. Without it one is made,
     /// and a repetition is not recognised.
+    #[schema(pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     #[serde(default)]
     pub event_id: Option<String>,
     /// What happens: `thread.channel_message.post`.
@@ -105,6 +106,9 @@ impl EventIn {
         }
         let target = present(self.target_agent_id).or(present(self.destination_id));
         let to = Address::parse(target.as_deref())?;
+        if self.event_id.as_ref().is_some_and(|id| id.chars().any(char::is_control)) {
+            return Err(Refusal::invalid("event_id: an id holds no control characters"));
+        }
         let id = present(self.event_id).unwrap_or_else(fresh_id);
         let mut draft = Draft::new(id, name.parse()?, to, self.payload.unwrap_or_default());
         draft.metadata = self.metadata.unwrap_or_default();

@@ -50,6 +50,15 @@ const MAY_SLEEP: &[(&str, &str)] = &[
     ("crates/longhaul-cli/src/commands/network/chat.rs", "leaves after so many seconds in which nothing was said"),
     ("crates/longhaul-milvus/src/probe.rs", "whether rows leave by themselves shows only after their time"),
     (
+        "crates/longhaul/examples/network_load/modes.rs",
+        "load has a pace, and a reader that had nothing asks again later",
+    ),
+    (
+        "xtask/src/bench/network/sections.rs",
+        "what a start needed is given back in its own time; a kill strikes at a moment",
+    ),
+    ("xtask/src/bench/network/servers.rs", "a server that starts is asked again until it answers"),
+    (
         "crates/longhaul-libp2p/src/gossip.rs",
         "a post that came too soon waits its turn, as gossip cannot tell its author to",
     ),

@@ -151,7 +151,11 @@ fn worked(sat: Sat, feature: &Feature) -> Result<Worked, NodeError> {
             (ending, SessionResult::HandedOver { note: why, feature: Some(feature) })
         }
     };
-    Ok(Worked { conversed: Conversed { ending, text: String::new(), turns: sat.turns, usage }, result, refused_claims: sat.refused })
+    Ok(Worked {
+        conversed: Conversed { ending, text: String::new(), turns: sat.turns, usage },
+        result,
+        refused_claims: sat.refused,
+    })
 }
 
 /// The step: from the folder as the session found it to a verdict, a note or a question.

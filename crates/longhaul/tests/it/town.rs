@@ -94,9 +94,9 @@ impl Town {
 
     /// Comes in as an administrator; its secret.
     pub(crate) async fn join_as_admin(&self, agent: &str) -> String {
-        let told =
-            self.post("/api/register", &json!({"agent_id": agent, "agent_group": "admin", "password_hash": SESAME}));
-        told.await["secret"].as_str().unwrap().to_owned()
+        let body = json!({"agent_id": agent, "agent_group": "admin", "password_hash": SESAME});
+        let told = self.post("/api/register", &body).await;
+        told["secret"].as_str().unwrap_or_else(|| panic!("{told}")).to_owned()
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
