@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use longhaul_core::Scope;
-use longhaul_network::{Address, AgentId, Draft, Member, Network, Refusal, RefusalKind, Reply, Visibility};
+use longhaul_network::{Address, AgentId, Draft, Member, Network, Refusal, RefusalKind, Reply};
 use longhaul_store::StoreError;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
@@ -367,8 +367,7 @@ impl Service {
 
     /// Sends a command to the mod.
     async fn ask(&self, call: &Call, id: String, name: &str, payload: Map<String, Value>) -> Result<Reply, Refusal> {
-        let mut draft = Draft::new(id, name.parse()?, Address::Mod(MOD.to_owned()), payload);
-        draft.visibility = Visibility::Direct;
+        let draft = Draft::new(id, name.parse()?, Address::Mod(MOD.to_owned()), payload);
         let reply = self.network.send(&call.caller.member, draft).await?;
         self.shared.drain(&self.network, &call.caller).await;
         Ok(reply)

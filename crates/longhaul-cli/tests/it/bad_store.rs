@@ -67,7 +67,7 @@ fn a_full_disk_is_told_and_with_space_again_the_work_goes_on() {
     // One view for all steps, because the tiny file system lives as long as it. The file in the way leaves 500 kB.
     let script = r#"
         init() { "$0" init "$REQUEST" --dir app --model cassette:demo --home tiny; echo "code $?"; }
-        head -c 3500000 /dev/zero > tiny/in-the-way
+        head -c 7500000 /dev/zero > tiny/in-the-way
         init
         rm tiny/in-the-way
         init"#;
@@ -76,7 +76,7 @@ fn a_full_disk_is_told_and_with_space_again_the_work_goes_on() {
     shell.env("HOME", account.root()).env("PATH", std::env::var_os("PATH").unwrap()).env("LANG", "C.UTF-8");
     let demo = longhaul::Cassette::parse(longhaul::DEMO_CASSETTE, "the demo").unwrap();
     shell.env("REQUEST", demo.request().unwrap()).env("LONGHAUL_EMBEDDING_PATH", embedding_model());
-    let view = [Path::new("--size"), Path::new("4000000"), Path::new("--tmpfs"), &tiny];
+    let view = [Path::new("--size"), Path::new("8000000"), Path::new("--tmpfs"), &tiny];
     let ended = Ended::of(in_view(&view, shell), account.root());
     if ended.err.starts_with("bwrap: ") || ended.err.contains("the sandbox does not start") {
         eprintln!("skipped: a sandbox within a sandbox is not possible here: {}", ended.err);

@@ -39,8 +39,8 @@ impl<'t> Everywhere<'t> {
 
 fn of_peer(sent: Result<longhaul_network::Reply, PeerError>) -> Answer {
     match sent {
-        Ok(reply) => Answer { success: reply.success, data: reply.data.unwrap_or_default(), text: reply.message },
-        Err(PeerError::Refused(refusal)) => Answer { success: false, data: Value::Null, text: refusal.message },
+        Ok(reply) => Answer { success: reply.success, data: reply.data.unwrap_or_default() },
+        Err(PeerError::Refused(_)) => Answer { success: false, data: Value::Null },
         Err(error) => panic!("{error}"),
     }
 }

@@ -129,8 +129,8 @@ impl Town {
     pub(crate) async fn send_grpc(&self, from: &str, secret: &str, event: &Said) -> Answer {
         let told = self.grpc_event(from, secret, event).await;
         match told {
-            Ok(told) => Answer { success: told.success, data: data(told.data), text: told.message },
-            Err(status) => Answer { success: false, data: Value::Null, text: status.message().to_owned() },
+            Ok(told) => Answer { success: told.success, data: data(told.data) },
+            Err(_) => Answer { success: false, data: Value::Null },
         }
     }
 
@@ -203,13 +203,11 @@ impl Said {
 pub(crate) struct Answer {
     pub(crate) success: bool,
     pub(crate) data: Value,
-    pub(crate) text: String,
 }
 
 impl Answer {
     pub(crate) fn from_json(said: &Value) -> Self {
-        let text = [&said["message"], &said["error_message"]].into_iter().find_map(Value::as_str).unwrap_or_default();
-        Self { success: said["success"] == true, data: said["data"].clone(), text: text.to_owned() }
+        Self { success: said["success"] == true, data: said["data"].clone() }
     }
 }
 

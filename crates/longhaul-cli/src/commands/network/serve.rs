@@ -111,7 +111,7 @@ pub(super) async fn start(global: &Global, command: &Start) -> anyhow::Result<Ex
         if let Some(url) = network.url() {
             print_line(&format!("  http    {url}   (WebSocket {url}/ws, MCP {url}/mcp, A2A {url}/a2a)"))?;
         }
-        for address in grpc {
+        if let Some(address) = grpc {
             print_line(&format!("  grpc    {address}"))?;
         }
         for address in libp2p {
