@@ -31,8 +31,10 @@ impl Answers {
 
     async fn answer(&self, desk: &Desk, message: &Message) -> Result<(), WorkerError> {
         self.heard.lock().unwrap().push((message.way, message.text.clone()));
+        // Taken first: whoever hears the answer may end this one before it comes any further.
+        let hangs = self.hangs.swap(false, Ordering::SeqCst);
         desk.reply(message, &format!("I heard: {}", message.text)).await?;
-        if self.hangs.swap(false, Ordering::SeqCst) {
+        if hangs {
             std::future::pending::<()>().await;
         }
         Ok(())
