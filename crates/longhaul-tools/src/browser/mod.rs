@@ -83,7 +83,7 @@ impl Default for BrowserSettings {
             program: None,
             headed: false,
             no_sandbox: false,
-            launch_timeout: Duration::from_secs(20),
+            launch_timeout: Duration::from_secs(60),
             call_timeout: Duration::from_secs(15),
             load_timeout: Duration::from_secs(15),
             act_timeout: Duration::from_secs(3),
