@@ -30,6 +30,8 @@ const PASSED_MAX: i64 = 1_000;
 /// Pauses before an observer tries an event again that failed.
 const PAUSES_MS: [u64; 3] = [100, 1_000, 5_000];
 
+/// The pause of an observer for which the store fails.
+const OBSERVER_REST: Duration = Duration::from_secs(1);
 /// How often mods hear that time passes.
 const TICKS: Duration = Duration::from_millis(200);
 
@@ -78,18 +80,17 @@ pub(crate) async fn write_cursors(inner: &Arc<Inner>, all: bool) -> Result<(), R
             (agent.cursor_written.load(Ordering::Relaxed), agent.seen_written.load(Ordering::Relaxed));
         if all || cursor > cursor_written || seen.0 - seen_written > SEEN_MS {
             agent.dirty.store(false, Ordering::Relaxed);
-            agent.cursor_written.store(cursor, Ordering::Relaxed);
-            agent.seen_written.store(seen.0, Ordering::Relaxed);
-            known.push((agent.id.clone(), cursor, seen));
+            known.push((agent, cursor, seen));
         }
     }
     if known.is_empty() {
         return Ok(());
     }
     let (key, token) = (inner.key.clone(), inner.token.clone());
+    let rows: Vec<_> = known.iter().map(|(agent, cursor, seen)| (agent.id.clone(), *cursor, *seen)).collect();
     let writing = inner.store.write(move |tx| {
         tx.check_lease(&token)?;
-        for (agent, cursor, seen) in known {
+        for (agent, cursor, seen) in rows {
             tx.execute(
                 "UPDATE network_agents SET cursor_seq = ?4, last_seen = ?5
                  WHERE tenant_id = ?1 AND network_id = ?2 AND agent_id = ?3",
@@ -98,7 +99,16 @@ pub(crate) async fn write_cursors(inner: &Arc<Inner>, all: bool) -> Result<(), R
         }
         Ok::<_, Refusal>(())
     });
-    writing.await
+    let written = writing.await;
+    for (agent, cursor, seen) in known {
+        if written.is_ok() {
+            agent.cursor_written.store(cursor, Ordering::Relaxed);
+            agent.seen_written.store(seen.0, Ordering::Relaxed);
+        } else {
+            agent.dirty.store(true, Ordering::Relaxed);
+        }
+    }
+    written
 }
 
 /// Tells each mod that time passes. One that takes long holds up the next tick, and no event.
@@ -194,8 +204,10 @@ async fn observe(network: Weak<Inner>, at: usize, mut cursor: i64) {
             match observe_some(&inner, at, cursor, until, &mut written).await {
                 Ok(upto) => cursor = upto,
                 Err(error) => {
-                    tracing::warn!(%error, "an observer could not read the log, which is tried again");
-                    break;
+                    tracing::warn!(%error, "an observer could not follow the log, which is tried again");
+                    if tokio::time::timeout(OBSERVER_REST, closing.cancelled()).await.is_ok() {
+                        return;
+                    }
                 }
             }
             if closing.is_cancelled() {

@@ -28,6 +28,7 @@ mod rate;
 mod reading;
 mod refusal;
 mod registry;
+mod responses;
 mod schema;
 mod sending;
 pub mod settings;

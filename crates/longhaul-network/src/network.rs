@@ -4,7 +4,6 @@
 //! the order of the log. What is done with it is in `opening`, `admission`, `sending`, `inbox` and `system`.
 
 use std::{
-    collections::HashMap,
     fmt,
     sync::{
         Arc, Mutex, PoisonError,
@@ -15,7 +14,7 @@ use std::{
 use longhaul_core::{Scope, TaskScope, TimeMs};
 use longhaul_store::{Lease, LeaseToken, Store, Tx};
 use serde_json::{Map, Value};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -24,6 +23,7 @@ use crate::{
     log::{self, Entry, Key},
     pump::{Pump, Settled},
     registry::{Agent, Change, Registry},
+    responses::Responses,
     settings::NetworkSettings,
 };
 
@@ -56,7 +56,7 @@ pub(crate) struct Inner {
     /// Whoever comes, goes or is moved does so one after the other.
     pub(crate) control: tokio::sync::Mutex<()>,
     /// Who waits for a response to an event, by the event's id.
-    pub(crate) responses: Mutex<HashMap<String, oneshot::Sender<Arc<Event>>>>,
+    pub(crate) responses: Responses,
     pub(crate) closing: CancellationToken,
 }
 
@@ -309,11 +309,7 @@ impl Inner {
         self.registry.apply(&settled.changes);
         for entry in &settled.entries {
             self.registry.tell(entry);
-            if let Some(to) = &entry.event.response_to {
-                let waiting = self.responses.lock().unwrap_or_else(PoisonError::into_inner).remove(to);
-                // Whoever waited may have gone.
-                waiting.map(|waiting| waiting.send(entry.event.clone()).ok());
-            }
+            self.responses.tell(&entry.event, &self.registry);
         }
     }
 }

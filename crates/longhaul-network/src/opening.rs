@@ -19,6 +19,7 @@ use crate::{
     pump::Pump,
     rate::Bucket,
     registry::{Agent, Change, Channel, Known, Profile, Registry, Standing, Subscription},
+    responses::Responses,
     settings::NetworkSettings,
 };
 
@@ -82,7 +83,7 @@ impl Network {
             facts,
             since: now,
             control: tokio::sync::Mutex::default(),
-            responses: Mutex::new(HashMap::new()),
+            responses: Responses::default(),
             closing: CancellationToken::new(),
             store,
         };

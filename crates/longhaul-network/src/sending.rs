@@ -5,13 +5,13 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use longhaul_store::Tx;
 use serde_json::{Map, Value, json};
-use tokio::{sync::oneshot, time::timeout};
+use tokio::time::timeout;
 
 use crate::{
     Address, Backstage, Draft, Event, Member, Network, Outcome, Prepared, Refusal, RefusalKind, Reply, Sender, Stage,
@@ -143,16 +143,14 @@ impl Network {
 
     /// Sends, and waits for the event that responds.
     async fn ask(&self, agent: Arc<Agent>, draft: Draft, name: &str) -> Result<Reply, Refusal> {
-        let (id, from) = (draft.id.clone(), Sender::Agent(agent.id.clone()));
-        let (waiting, response) = oneshot::channel();
-        self.0.responses.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), waiting);
+        let from = Sender::Agent(agent.id.clone());
+        let mut response = self.0.responses.wait(&draft.id, &agent.id, name);
         let outcome = self.travel(from, Some(agent), draft).await;
         let repeated = outcome.as_ref().is_ok_and(|done| done.reply.repeated && done.reply.data.is_some());
         let response = match outcome {
-            Ok(_) if !repeated => timeout(RESPONSE, response).await.ok().and_then(Result::ok),
+            Ok(_) if !repeated => timeout(RESPONSE, response.come()).await.ok().flatten(),
             _ => None,
         };
-        self.0.responses.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         let done = outcome?;
         let Some(response) = response else {
             return if repeated {

@@ -40,10 +40,15 @@ async fn a_mod_from_outside_is_asked_and_its_answer_is_the_reply() {
     let ann = join(&network, "ann").await;
     let registration = Registration { credential: "ab".repeat(32), ..guest("calculator") };
     let calculator = network.register(registration).await.expect("a mod");
+    let mallory = join(&network, "mallory").await.member;
     let (own, asked) = (network.clone(), calculator.member.clone());
     let answering = tokio::spawn(async move {
         let received = own.poll(&asked, 1, Duration::from_secs(10)).await.expect("asked");
         let question = received.events[0].clone();
+        // Somebody who knows the id answers first: it is heard as what it is, and is not the mod's answer.
+        let mut forged = named("forged", "sum.answer", "ann", says("666"));
+        forged.response_to = Some(question.id.clone());
+        own.send(&mallory, forged).await.expect("sent");
         let mut answer = named(
             "r",
             "sum.answer",
