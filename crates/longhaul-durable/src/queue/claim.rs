@@ -140,9 +140,11 @@ struct Taken {
 impl Claimer {
     /// Looks without writing.
     pub(crate) fn look(&self, read: &ReadTx<'_>) -> Result<Look, StoreError> {
+        // One time for both: what became ready in between would be in neither, and slept over.
+        let now = read.now();
         Ok(Look {
-            ready: !rows::tenants(read, &self.graphs, self.tenant_max, 1)?.is_empty(),
-            next_at: rows::next_due(read, &self.graphs)?,
+            ready: !rows::tenants(read, now, &self.graphs, self.tenant_max, 1)?.is_empty(),
+            next_at: rows::next_due(read, now, &self.graphs)?,
             claimed: rows::claimed(read, &self.graphs)?,
             unserved: rows::unserved(read, &self.graphs)?,
         })
@@ -195,7 +197,7 @@ impl Claimer {
 
     fn choose(&self, tx: &mut Tx<'_>, store: &Store) -> Result<Choice, DurableError> {
         let mut choice = Choice::Nothing;
-        for tenant in rows::tenants(tx, &self.graphs, self.tenant_max, LOOKED_AT)? {
+        for tenant in rows::tenants(tx, tx.now(), &self.graphs, self.tenant_max, LOOKED_AT)? {
             for entry in rows::ready(tx, &tenant, &self.graphs, LOOKED_AT)? {
                 choice = match LeaseClaim::try_lock(store, &tenant, &entry.thread)? {
                     Some(claim) => self.begin(tx, claim, entry)?,

@@ -232,14 +232,15 @@ fn names(params: &mut Vec<Value>, graphs: &[String]) -> String {
     list
 }
 
-/// The tenants that have something ready and may have more at work, those first whose turn was longest ago.
+/// The tenants that have something ready at this time and may have more at work, those first whose turn was longest ago.
 pub(super) fn tenants(
     read: &ReadTx<'_>,
+    now: TimeMs,
     graphs: &[String],
     tenant_max: u32,
     limit: u32,
 ) -> Result<Vec<TenantId>, StoreError> {
-    let mut params = values![read.now(), tenant_max, limit].to_vec();
+    let mut params = values![now, tenant_max, limit].to_vec();
     let list = names(&mut params, graphs);
     read.query(
         &format!(
@@ -274,9 +275,9 @@ pub(super) fn ready(
     )
 }
 
-/// When the next entry will be ready that is not yet.
-pub(super) fn next_due(read: &ReadTx<'_>, graphs: &[String]) -> Result<Option<TimeMs>, StoreError> {
-    let mut params = values![read.now()].to_vec();
+/// When the next entry will be ready that is not at this time.
+pub(super) fn next_due(read: &ReadTx<'_>, now: TimeMs, graphs: &[String]) -> Result<Option<TimeMs>, StoreError> {
+    let mut params = values![now].to_vec();
     let list = names(&mut params, graphs);
     read.query_one(
         &format!(

@@ -26,6 +26,7 @@ use crate::{
 on! { memory, file, postgres:
     what_is_enqueued_is_run_once,
     priority_and_time_decide_the_order,
+    what_becomes_ready_during_a_look_is_not_slept_over,
     a_flood_of_one_tenant_does_not_starve_another,
     a_tenant_has_no_more_at_work_than_it_may,
     a_key_and_a_thread_stand_in_the_queue_once,
@@ -183,6 +184,20 @@ async fn priority_and_time_decide_the_order(ground: Ground) {
     let worker = AtWork::begin(Worker::new(world.runtime.clone()).serve(noting(&world.done)));
     until(&world.runtime, &scope().scope, &[]).await;
     assert_eq!(world.done.take(), ["thread_late"]);
+    worker.end().await;
+}
+
+async fn what_becomes_ready_during_a_look_is_not_slept_over(ground: Ground) {
+    let world = ground.world().await;
+    ground.clock.set(1_000_000);
+    ground.clock.tick();
+    let worker = AtWork::begin(Worker::new(world.runtime.clone()).serve(noting(&world.done)));
+    // One of these moments comes between any two readings of the clock.
+    for n in 0..40 {
+        let ready_at = Some(TimeMs(world.store.ambient().clock.now().0 + n));
+        enqueue(&world, &named(n), "noting", Enqueue { ready_at, ..Enqueue::default() }).await;
+        until(&world.runtime, &scope().scope, &[]).await;
+    }
     worker.end().await;
 }
 

@@ -247,11 +247,14 @@ impl Page {
         let mut last: Option<(i64, Rect)> = None;
         loop {
             let found = self.find(target).await?;
+            // Only a second look tells whether it moves: on a slow machine the first may come at the very end.
+            let mut deserves_another = false;
             let why = match usable(target, &found, needs) {
                 Ok((element, rect, point)) => {
                     if last == Some((element.backend, rect)) {
                         return Ok((element.clone(), point));
                     }
+                    deserves_another = last.is_none();
                     last = Some((element.backend, rect));
                     PageError::NotReady { target: Box::new(target.clone()), reason: "it keeps moving".to_owned() }
                 }
@@ -263,7 +266,7 @@ impl Page {
             if let Some(fault) = self.fault() {
                 return Err(fault);
             }
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline && !deserves_another {
                 if let PageError::NotFound { target, .. } = why {
                     let nearby = self.nearby(&target).await;
                     return Err(PageError::NotFound { target, nearby });
