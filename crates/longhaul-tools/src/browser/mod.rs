@@ -130,25 +130,26 @@ impl Browser {
         let tabs = json!({
             "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": [{"type": "page"}],
         });
+        let began = tokio::time::Instant::now();
         let hello = async {
-            let version = wire.call(None, "Browser.getVersion", json!({})).await?;
+            let version = wire.call_within(settings.launch_timeout, None, "Browser.getVersion", json!({})).await?;
             wire.call(None, "Target.setAutoAttach", tabs).await?;
             Ok::<_, BrowserError>(version)
         };
-        let answered = tokio::time::timeout(settings.launch_timeout, hello).await;
-        match answered {
-            Ok(Ok(version)) => Ok(Self {
+        match hello.await {
+            Ok(version) => Ok(Self {
                 process: std::sync::Arc::new(process),
                 router,
                 clipboard: std::sync::Arc::default(),
                 settings,
                 version: version["product"].as_str().unwrap_or("unknown").to_owned(),
             }),
-            Ok(Err(_)) | Err(_) => {
+            Err(_) => {
+                let waited = began.elapsed();
                 process.end().await;
                 Err(BrowserError::Start {
                     program: process.program.clone(),
-                    waited_ms: u64::try_from(settings.launch_timeout.as_millis()).unwrap_or(u64::MAX),
+                    waited_ms: u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
                     output: output.tail(),
                 })
             }

@@ -104,6 +104,17 @@ impl Wire {
         method: &'static str,
         params: Value,
     ) -> Result<Value, BrowserError> {
+        self.call_within(self.shared.call_timeout, session, method, params).await
+    }
+
+    /// The same with a limit of its own.
+    pub(super) async fn call_within(
+        &self,
+        limit: Duration,
+        session: Option<&str>,
+        method: &'static str,
+        params: Value,
+    ) -> Result<Value, BrowserError> {
         let (answer, answered) = oneshot::channel();
         let (id, message) = self.message(session, method, params);
         lock(&self.shared.pending).insert(id, Pending { session: session.map(str::to_owned), answer });
@@ -117,9 +128,9 @@ impl Wire {
                 Err(_) => Err(BrowserError::Gone),
             }
         };
-        let outcome = tokio::time::timeout(self.shared.call_timeout, exchange).await;
+        let outcome = tokio::time::timeout(limit, exchange).await;
         lock(&self.shared.pending).remove(&id);
-        let waited_ms = u64::try_from(self.shared.call_timeout.as_millis()).unwrap_or(u64::MAX);
+        let waited_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         outcome.unwrap_or(Err(BrowserError::Silent { method, waited_ms }))
     }
 

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -93,6 +94,21 @@ async fn a_browser_that_cannot_be_had_is_an_error_that_says_what_to_do() {
     assert!(matches!(missing, BrowserError::NotFound { .. }));
     let other = Browser::launch(with("/bin/false")).await.unwrap_err();
     assert!(matches!(other, BrowserError::Start { .. }), "{other}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_may_take_longer_than_a_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("slow-chromium");
+    let chromium = BrowserSettings::default().locate().unwrap();
+    fs::write(&program, format!("#!/bin/sh\nsleep 4\nexec {} \"$@\"\n", chromium.display())).unwrap();
+    // Who starts it may be another user than who wrote it.
+    for (path, mode) in [(dir.path(), 0o755), (&program, 0o755)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let call_timeout = Duration::from_secs(3);
+    let settings = BrowserSettings { program: Some(program), call_timeout, ..BrowserSettings::default() };
+    Browser::launch(settings).await.unwrap().close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
