@@ -20,8 +20,8 @@ pub(super) fn start(stage: &Stage) -> anyhow::Result<Vec<Row>> {
         network.resident_mb()
     })?;
     Ok(vec![
-        row("start of the program to its first answer", "ms", started, Bar::AtMost(100.0)),
-        row("resident memory, idle, HTTP and gRPC", "MB", idle, Bar::AtMost(40.0)),
+        row("start of the program to its first answer, all transports", "ms", started, Bar::AtMost(100.0)),
+        row("resident memory, idle, all transports", "MB", idle, Bar::AtMost(40.0)),
     ])
 }
 

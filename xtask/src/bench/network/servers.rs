@@ -162,10 +162,18 @@ fn free_port() -> anyhow::Result<u16> {
 
 /// The documented schema; what bounds a single client is raised for both.
 fn settings(http: u16, grpc: u16, ours: bool) -> String {
-    let limits = if ours { "  rate_limit: {events_per_second: 1000000, burst: 1000000}\n" } else { "" };
+    // Ours has WebSocket, MCP and A2A on its HTTP port in any case.
+    let (limits, libp2p) = if ours {
+        (
+            "  rate_limit: {events_per_second: 1000000, burst: 1000000}\n",
+            "\n  - type: libp2p\n    config: {host: 127.0.0.1, port: 0}",
+        )
+    } else {
+        ("", "")
+    };
     format!(
         "network:\n  name: Bench\n  mode: centralized\n  node_id: bench-net-1\n  initialized: true\n  transports:\n  \
-         - type: http\n    config: {{host: 127.0.0.1, port: {http}}}\n  - type: grpc\n    config: {{host: 127.0.0.1, port: {grpc}}}\n  \
+         - type: http\n    config: {{host: 127.0.0.1, port: {http}}}\n  - type: grpc\n    config: {{host: 127.0.0.1, port: {grpc}}}{libp2p}\n  \
          manifest_transport: http\n  recommended_transport: http\n  default_agent_group: guest\n  requires_password: false\n  \
          max_connections: 5000\n  message_queue_size: 1000000\n{limits}  agent_groups:\n    guest: {{description: guests}}\n  mods:\n  \
          - name: openagents.mods.workspace.messaging\n    enabled: true\n    config:\n      default_channels:\n      - {{name: general, description: all}}\n"
