@@ -6,7 +6,8 @@ use longhaul::{
     ErrorKind, EvalError, LonghaulError, MemoriesError, OperateError, ServingError,
     knowledge::KnowledgeError,
     memory::MemoryError,
-    network::NetworkError,
+    network::{NetworkError, refusal_error_kind},
+    network_agents::AgentError,
     settings::SettingsError,
     tools::mcp::McpError,
     workspace::{review::ReviewError, sessions::SessionError},
@@ -85,6 +86,8 @@ pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     let kind = kind.or_else(|| error.downcast_ref::<KnowledgeError>().map(of_knowledge));
     let kind = kind.or_else(|| error.downcast_ref::<SessionError>().map(longhaul::session_error_kind));
     let kind = kind.or_else(|| error.downcast_ref::<NetworkError>().map(NetworkError::kind));
+    let kind = kind.or_else(|| error.downcast_ref::<AgentError>().map(AgentError::kind));
+    let kind = kind.or_else(|| error.downcast_ref::<longhaul::network::Refusal>().map(refusal_error_kind));
     let kind = kind.or_else(|| error.downcast_ref::<ReviewError>().map(longhaul::review_error_kind));
     match kind.or_else(|| error.downcast_ref::<McpError>().map(of_mcp)) {
         Some(ErrorKind::Usage) => Exit::Usage,

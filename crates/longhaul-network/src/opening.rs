@@ -1,7 +1,7 @@
 //! Opening a network and closing it: its lease, its rows into RAM, its channels, its work in the background.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, PoisonError, atomic::AtomicI64},
     time::Duration,
 };

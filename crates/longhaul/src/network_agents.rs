@@ -9,7 +9,7 @@ use longhaul_mods::agents::{AgentFile, AgentWorked, HttpLink, Joining, Link, Min
 use longhaul_network::{Refusal, Registration, Via};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Longhaul, LonghaulError, connect::Connected};
+use crate::{ErrorKind, Longhaul, LonghaulError, connect::Connected, network::refusal_error_kind};
 
 pub use longhaul_mods::agents;
 
@@ -25,6 +25,17 @@ pub enum AgentError {
     /// Its model cannot be reached.
     #[error(transparent)]
     Longhaul(#[from] LonghaulError),
+}
+
+impl AgentError {
+    /// What can be done about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Refused(refusal) => refusal_error_kind(refusal),
+            Self::Longhaul(error) => error.kind(),
+        }
+    }
 }
 
 /// How an agent is to join.

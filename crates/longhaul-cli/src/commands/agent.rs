@@ -16,7 +16,7 @@ use serde_json::json;
 use super::work;
 use crate::{
     args::Global,
-    exit::Exit,
+    exit::{Exit, Refusal},
     progress::{Ink, print_line},
 };
 
@@ -70,7 +70,12 @@ pub(crate) fn run(global: &Global, command: &AgentArgs) -> anyhow::Result<Exit> 
 }
 
 fn read(path: &Path) -> anyhow::Result<(AgentFile, Vec<String>)> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        Refusal::because(
+            Exit::Usage,
+            format!("cannot read the agent's file {}: {error}; check the path", path.display()),
+        )
+    })?;
     Ok(AgentFile::read(&text).with_context(|| format!("{} makes no sense", path.display()))?)
 }
 

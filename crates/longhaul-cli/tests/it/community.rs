@@ -108,3 +108,25 @@ fn a_person_chats_with_an_agent_of_a_file_over_http() {
     writeln!(typed, "/quit").unwrap();
     assert!(chat.0.wait().unwrap().success());
 }
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anybody_joins() {
+    let account = Account::new();
+    account.write("nameless.yaml", "config:\n  instruction: Help.\n");
+    account.write("torn.yaml", "agent_id: [a\n");
+    account.write("fine.yaml", "agent_id: helper\nconfig:\n  instruction: Help.\n  model_name: \"openai:m\"\n");
+    let nobody = "http://127.0.0.1:9";
+    for (args, code, says) in [
+        (&["agent", "start", "none.yaml"][..], 2, "cannot read the agent's file none.yaml"),
+        (&["agent", "start", "nameless.yaml"], 2, "nameless.yaml makes no sense"),
+        (&["agent", "start", "torn.yaml"], 2, "the agent's file is no YAML"),
+        (&["agent", "start", "fine.yaml", "--id", "a b"], 2, "\"a b\""),
+        (&["network", "chat", "--url", nobody, "--as", "a b"], 2, "\"a b\""),
+        (&["network", "chat", "--url", nobody, "--as", "ada"], 1, "127.0.0.1:9"),
+        (&["network", "start", "nowhere"], 2, "nowhere"),
+    ] {
+        let ended = account.run(args);
+        assert_eq!((ended.code, ended.out.as_str()), (Some(code), ""), "{args:?}: {ended:?}");
+        assert!(ended.err.contains(says), "{args:?}: {}", ended.err);
+    }
+}

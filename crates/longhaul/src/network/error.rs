@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use longhaul_libp2p::Libp2pError;
-use longhaul_network::RefusalKind;
+use longhaul_network::{Refusal, RefusalKind};
 use longhaul_store::StoreError;
 use longhaul_transports::ServeError;
 
@@ -41,7 +41,7 @@ pub enum NetworkError {
     },
     /// The network said no.
     #[error(transparent)]
-    Refused(#[from] longhaul_network::Refusal),
+    Refused(#[from] Refusal),
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -69,15 +69,21 @@ impl NetworkError {
             }
             Self::Io { .. } | Self::Store(_) | Self::Serve(_) | Self::Libp2p(_) => ErrorKind::Environment,
             Self::Memories(error) => error.kind(),
-            Self::Refused(refusal) => match refusal.kind {
-                RefusalKind::Invalid
-                | RefusalKind::Unauthenticated
-                | RefusalKind::Forbidden
-                | RefusalKind::Missing
-                | RefusalKind::Conflict
-                | RefusalKind::TooLarge => ErrorKind::Usage,
-                RefusalKind::TooMany | RefusalKind::TimedOut | RefusalKind::Unavailable => ErrorKind::Retry,
-            },
+            Self::Refused(refusal) => refusal_error_kind(refusal),
         }
+    }
+}
+
+/// What can be done about a no of a network's.
+#[must_use]
+pub fn refusal_error_kind(refusal: &Refusal) -> ErrorKind {
+    match refusal.kind {
+        RefusalKind::Invalid
+        | RefusalKind::Unauthenticated
+        | RefusalKind::Forbidden
+        | RefusalKind::Missing
+        | RefusalKind::Conflict
+        | RefusalKind::TooLarge => ErrorKind::Usage,
+        RefusalKind::TooMany | RefusalKind::TimedOut | RefusalKind::Unavailable => ErrorKind::Retry,
     }
 }

@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use error::NetworkError;
+pub use error::{NetworkError, refusal_error_kind};
 pub use folder::{FILE, Initialized, init};
 pub use longhaul_libp2p as libp2p;
 pub use longhaul_mods as mods;
