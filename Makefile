@@ -11,7 +11,7 @@ LONGHAUL = $(CARGO_TARGET_DIR)/debug/longhaul
 help:  ## this list
 	@printf 'make demo      from one sentence to a verified application: replies from a cassette, everything else real\n'
 	@printf 'make test      set up, build, tidy, every test; prints how long each took\n'
-	@printf 'make test-peers  the long suites against real Milvus servers\n'
+	@printf 'make test-peers  the long suites: Milvus servers, agents of other SDKs, kills of the demo\n'
 	@printf 'make build     set up, build the program and fetch the embedding model\n'
 	@printf 'make doctor    what this machine lacks\n'
 	@printf 'make lint      rustfmt and clippy, warnings refused (a second build; not part of make test)\n'

@@ -109,7 +109,9 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<bool> {
     parts.extend(sdk_agents(root, &longhaul, false)?);
     // By name: the build may have put a new file in the place of the one that is running.
     let xtask = longhaul.with_file_name("xtask");
-    parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);
+    // The demo itself runs in the stories, undisturbed; its own kills take long, and are among the peers' suites.
+    let small = ["crash", "--story", "tiny", "--runs", "1", "--kills", "10"];
+    parts.push(suite("ten kills of a small project", &xtask, &small, root)?);
     let by_agent = ["crash", "--agent", "acp", "--story", "tiny", "--runs", "1", "--kills", "4"];
     parts.push(suite("four kills of an external agent's sessions", &xtask, &by_agent, root)?);
     for store in ["sqlite", "postgres"] {
@@ -195,7 +197,8 @@ fn a2a_client(root: &Path, longhaul: &Path) -> anyhow::Result<Part> {
     suite("A2A with the official Python client", Path::new("sh"), &["-c", A2A_CLIENT, "sh", &subject], root)
 }
 
-/// The suites of `make test-peers`: what takes minutes, against every Milvus server that can be installed.
+/// The suites of `make test-peers`: what takes minutes, against every Milvus server that can be installed, agents of
+/// every SDK, and kills of the whole demo.
 pub(crate) fn run_peers(root: &Path) -> anyhow::Result<bool> {
     let mut parts = Vec::new();
     parts.push(plain("Milvus servers", || succeeds(root, "scripts/peers.sh", &["lite", "full"]))?);
@@ -211,6 +214,8 @@ pub(crate) fn run_peers(root: &Path) -> anyhow::Result<bool> {
     parts.push(plain("program", || succeeds(root, "cargo", &["build", "--package", "longhaul-cli"]))?);
     let longhaul = std::env::current_exe().context("where is xtask?")?.with_file_name("longhaul");
     parts.extend(sdk_agents(root, &longhaul, true)?);
+    let xtask = longhaul.with_file_name("xtask");
+    parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);
     Ok(summary(&parts))
 }
 

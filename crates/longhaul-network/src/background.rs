@@ -14,6 +14,7 @@ use crate::{
     Network, Refusal,
     log::{self, Key},
     network::Inner,
+    pump::Found,
 };
 
 /// How long an acknowledgement may be known here only.
@@ -201,7 +202,7 @@ async fn observe(network: Weak<Inner>, at: usize, mut cursor: i64) {
         let until = *head.borrow_and_update();
         while cursor < until {
             let Some(inner) = network.upgrade() else { return };
-            match observe_some(&inner, at, cursor, until, &mut written).await {
+            match observe_some(&inner, at, cursor, &mut written).await {
                 Ok(upto) => cursor = upto,
                 Err(error) => {
                     tracing::warn!(%error, "an observer could not follow the log, which is tried again");
@@ -223,16 +224,16 @@ async fn observe(network: Weak<Inner>, at: usize, mut cursor: i64) {
 
 /// Lets the mod see what it observes behind `cursor`, and tells up to where that was. What it does not observe is
 /// passed without a row, up to [`PASSED_MAX`] events.
-async fn observe_some(
-    inner: &Arc<Inner>,
-    at: usize,
-    cursor: i64,
-    until: i64,
-    written: &mut i64,
-) -> Result<i64, Refusal> {
-    let key: Key = inner.key.clone();
-    let found = inner.store.read(move |read| log::all(read, &key, cursor, until, OBSERVED_MAX)).await?;
-    let upto = if found.len() < OBSERVED_MAX { until } else { found.last().map_or(until, |last| last.event.seq) };
+async fn observe_some(inner: &Arc<Inner>, at: usize, cursor: i64, written: &mut i64) -> Result<i64, Refusal> {
+    let (found, upto) = match inner.pump.read_all(cursor, OBSERVED_MAX) {
+        Found::All { entries, until } => (entries, until),
+        Found::Rows { until } => {
+            let key: Key = inner.key.clone();
+            let found = inner.store.read(move |read| log::all(read, &key, cursor, until, OBSERVED_MAX)).await?;
+            let upto = found.get(OBSERVED_MAX - 1).map_or(until, |last| last.event.seq);
+            (found, upto)
+        }
+    };
     let network = Network(inner.clone());
     let (loaded, module) = (&inner.loaded[at], &inner.mods[at]);
     let mut seen = false;

@@ -141,6 +141,25 @@ impl Pump {
         entries.sort_unstable_by_key(|entry| entry.event.seq);
         Found::All { entries, until }
     }
+
+    /// What came behind `after` on all routes, at most about `max` events, as [`Self::read`] gives it; `until` may then
+    /// lie before the head.
+    pub(crate) fn read_all(&self, after: i64, max: usize) -> Found {
+        let state = self.state();
+        let tail = &state.tail;
+        if after < tail.floor {
+            return Found::Rows { until: state.head };
+        }
+        let begin = tail.order.partition_point(|(seq, _, _)| *seq <= after);
+        let wanted = tail.order.range(begin..).take(max);
+        let until = if tail.order.len() - begin > max { tail.order[begin + max - 1].0 } else { state.head };
+        let entries = wanted.filter_map(|(seq, route, _)| {
+            let waiting = tail.routes.get(route)?;
+            let at = waiting.binary_search_by_key(seq, |entry| entry.event.seq).ok()?;
+            waiting.get(at).cloned()
+        });
+        Found::All { entries: entries.collect(), until }
+    }
 }
 
 impl Tail {
