@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
+use longhaul_network::settings::NetworkSettings;
 use longhaul_network::{
     Address, Backstage, Event, Manifest, Mod, ModEvent, Outcome, Pattern, Prepared, Refusal, RefusalKind, Reply,
     Sender, Stage,
 };
 use longhaul_store::values;
 use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
 
 use crate::ground::{Ground, draft, id, join, named, poll, says, send, settings};
 
@@ -116,4 +118,67 @@ async fn a_mod_answers_writes_and_emits_in_the_events_transaction() {
     }
     head.borrow_and_update();
     assert_eq!(*observed.lock().expect("no panic"), ["post.made", "post.noted"]);
+}
+
+/// Sees messages, one for each permit.
+#[derive(Debug)]
+struct Watcher {
+    seen: Arc<Mutex<Vec<usize>>>,
+    permits: Arc<Semaphore>,
+}
+
+#[async_trait::async_trait]
+impl Mod for Watcher {
+    fn manifest(&self) -> Manifest {
+        let observes = vec![Pattern::new("agent.message")];
+        Manifest { name: "test.watcher".to_owned(), observes, ..Manifest::default() }
+    }
+
+    fn apply(&self, _stage: &mut Stage<'_, '_>, _event: &Event, _prepared: Prepared) -> Result<Outcome, Refusal> {
+        Ok(Outcome::Pass)
+    }
+
+    async fn observe(&self, _backstage: &Backstage, event: &Arc<Event>) -> Result<(), Refusal> {
+        self.permits.acquire().await.expect("never closed").forget();
+        self.seen.lock().expect("no panic").push(event.id.parse().expect("a number"));
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_observer_that_lags_behind_misses_nothing_also_over_a_restart() {
+    const MESSAGES: usize = 600;
+    let ground = Ground::new();
+    let settings = || NetworkSettings { events_per_second: 1_000_000, events_burst: 1_000_000, ..settings() };
+    let watcher = || {
+        let (seen, permits) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Semaphore::new(0)));
+        (Watcher { seen: seen.clone(), permits: permits.clone() }, seen, permits)
+    };
+    let until = async |seen: &Arc<Mutex<Vec<usize>>>, enough: &dyn Fn(&[usize]) -> bool| {
+        while !enough(&seen.lock().expect("no panic")) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let (first, seen, permits) = watcher();
+    let network = ground.open(settings(), vec![Arc::new(first)]).await;
+    let (ann, _bob) = (join(&network, "ann").await, join(&network, "bob").await);
+    for n in 0..MESSAGES {
+        send(&network, &ann.member, draft(&n.to_string(), "bob", "hello")).await.expect("sent");
+        let noise = named(&format!("noise-{n}"), "agent.noise", "bob", says("nothing for it"));
+        send(&network, &ann.member, noise).await.expect("sent");
+    }
+    permits.add_permits(MESSAGES / 2);
+    until(&seen, &|seen| seen.len() == MESSAGES / 2).await;
+    assert_eq!(*seen.lock().expect("no panic"), (0..MESSAGES / 2).collect::<Vec<_>>());
+    network.close().await;
+    drop(network);
+
+    // From the rows it goes on where it was noted to be, which is not behind what it has seen.
+    let (second, seen, permits) = watcher();
+    permits.add_permits(MESSAGES);
+    let _network = ground.open(settings(), vec![Arc::new(second)]).await;
+    until(&seen, &|seen| seen.last() == Some(&(MESSAGES - 1))).await;
+    let again = seen.lock().expect("no panic").clone();
+    assert!(again[0] <= MESSAGES / 2, "{} were skipped", again[0] - MESSAGES / 2);
+    assert_eq!(again, (again[0]..MESSAGES).collect::<Vec<_>>());
 }
