@@ -66,7 +66,8 @@ pub(crate) fn longhaul(root: &Path) -> anyhow::Result<PathBuf> {
     let target = here.ancestors().nth(2).context("xtask lies in no target folder")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--package", "longhaul-cli", "--target-dir"]).arg(target).current_dir(root);
+    // As the tests build it: built alone it would have other features, and everything below it would be built again.
+    build.args(["build", "--quiet", "--workspace", "--tests", "--bins", "--target-dir"]).arg(target).current_dir(root);
     ensure!(build.status().context("cargo build")?.success(), "longhaul does not build");
     Ok(here.with_file_name("longhaul"))
 }
