@@ -211,8 +211,11 @@ pub(crate) fn run_peers(root: &Path) -> anyhow::Result<bool> {
         parts.extend(on_milvus(&binaries, server, &[])?);
     }
     parts.extend(libp2p_peers(root, &binaries, true)?);
-    parts.push(plain("program", || succeeds(root, "cargo", &["build", "--package", "longhaul-cli"]))?);
-    let longhaul = std::env::current_exe().context("where is xtask?")?.with_file_name("longhaul");
+    let mut longhaul = PathBuf::new();
+    parts.push(plain("program", || {
+        longhaul = crate::bench::longhaul(root)?;
+        Ok(true)
+    })?);
     parts.extend(sdk_agents(root, &longhaul, true)?);
     let xtask = longhaul.with_file_name("xtask");
     parts.push(suite("ten kills of the demo", &xtask, &["crash", "--runs", "1", "--kills", "10"], root)?);

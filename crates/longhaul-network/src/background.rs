@@ -30,7 +30,6 @@ const OBSERVED_MAX: usize = 256;
 const PASSED_MAX: i64 = 1_000;
 /// Pauses before an observer tries an event again that failed.
 const PAUSES_MS: [u64; 3] = [100, 1_000, 5_000];
-
 /// The pause of an observer for which the store fails.
 const OBSERVER_REST: Duration = Duration::from_secs(1);
 /// How often mods hear that time passes.
