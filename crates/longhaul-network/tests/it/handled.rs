@@ -1,6 +1,9 @@
 //! Mods: their order, their answers, their rows and events, in one transaction with the event.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use longhaul_network::settings::NetworkSettings;
 use longhaul_network::{
@@ -155,9 +158,13 @@ async fn an_observer_that_lags_behind_misses_nothing_also_over_a_restart() {
         (Watcher { seen: seen.clone(), permits: permits.clone() }, seen, permits)
     };
     let until = async |seen: &Arc<Mutex<Vec<usize>>>, enough: &dyn Fn(&[usize]) -> bool| {
-        while !enough(&seen.lock().expect("no panic")) {
-            tokio::task::yield_now().await;
-        }
+        let coming = async {
+            while !enough(&seen.lock().expect("no panic")) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let came = tokio::time::timeout(Duration::from_secs(30), coming).await;
+        assert!(came.is_ok(), "it has seen only {:?}", seen.lock().expect("no panic"));
     };
     let (first, seen, permits) = watcher();
     let network = ground.open(settings(), vec![Arc::new(first)]).await;
