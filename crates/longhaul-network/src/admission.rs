@@ -20,7 +20,7 @@ use crate::{
 /// What an agent says about itself, bytes when printed, and how many capabilities of what length.
 const METADATA_BYTES_MAX: usize = 32 * 1024;
 const CAPABILITIES_MAX: usize = 256;
-const CAPABILITY_BYTES_MAX: usize = 200;
+const CAPABILITY_CHARS_MAX: usize = 200;
 
 impl Network {
     /// Lets somebody in, or back in.
@@ -384,24 +384,29 @@ fn invalid_for(group: &str) -> Refusal {
 
 fn check(registration: &Registration) -> Result<(), Refusal> {
     let bytes = serde_json::to_string(&registration.metadata).map_or(usize::MAX, |text| text.len());
-    let long = registration.capabilities.iter().any(|one| one.len() > CAPABILITY_BYTES_MAX);
+    let long = registration.capabilities.iter().any(|one| !short(one));
     if bytes > METADATA_BYTES_MAX || registration.capabilities.len() > CAPABILITIES_MAX || long {
         return Err(Refusal::new(
             RefusalKind::TooLarge,
             format!(
                 "what an agent says about itself is at most {METADATA_BYTES_MAX} bytes, and {CAPABILITIES_MAX} \
-                 capabilities of {CAPABILITY_BYTES_MAX} bytes"
+                 capabilities of {CAPABILITY_CHARS_MAX} characters"
             ),
         ));
     }
     Ok(())
 }
 
+/// Whether a capability is not longer than one may be, in characters, as the API's description counts.
+fn short(capability: &str) -> bool {
+    capability.chars().nth(CAPABILITY_CHARS_MAX).is_none()
+}
+
 /// What was said to be capabilities, and what the metadata lists as such.
 fn capabilities(registration: &Registration) -> BTreeSet<String> {
     let listed = registration.metadata.get("capabilities").map(crate::opening::texts).unwrap_or_default();
     let said = registration.capabilities.iter().cloned().chain(listed);
-    said.filter(|one| !one.is_empty() && one.len() <= CAPABILITY_BYTES_MAX).take(CAPABILITIES_MAX).collect()
+    said.filter(|one| !one.is_empty() && short(one)).take(CAPABILITIES_MAX).collect()
 }
 
 fn told(id: &AgentId, profile: &Profile) -> Map<String, Value> {

@@ -9,7 +9,10 @@ use longhaul_network::{
 };
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value, json};
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::schema::{Array, ArrayBuilder, ObjectBuilder, SchemaType, Type},
+};
 
 /// What a client hands in: `POST /api/send_event`, an `event` frame of a WebSocket. Fields it does not know are left
 /// out of account, as the SDK's versions differ in them.
@@ -288,7 +291,7 @@ pub struct RegisterIn {
     #[serde(default)]
     pub metadata: Option<Map<String, Value>>,
     /// What it can do.
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(schema_with = described_capabilities)]
     #[serde(default)]
     pub capabilities: Option<Vec<String>>,
     /// The group's credential: the hexadecimal SHA-256 of its password.
@@ -300,6 +303,13 @@ pub struct RegisterIn {
     /// The secret of an earlier registration, which makes this a return.
     #[serde(default)]
     pub secret: Option<String>,
+}
+
+/// What an agent can do, as it is described.
+fn described_capabilities() -> Array {
+    let one = ObjectBuilder::new().schema_type(Type::String).max_length(Some(200));
+    let several = SchemaType::from_iter([Type::Array, Type::Null]);
+    ArrayBuilder::new().schema_type(several).items(one).max_items(Some(256)).build()
 }
 
 impl RegisterIn {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::house::{House, send};
 
-/// How long requests are made up for.
+/// How long requests are made up for, in seconds.
 const SECONDS: &str = "90";
 
 #[tokio::test]
@@ -42,7 +42,8 @@ async fn anybody_may_read_what_the_api_is_and_nobody_else_is_told_more() {
 }
 
 /// With `LONGHAUL_TEST_SCHEMATHESIS` set to its program, thousands of requests that the description allows, and
-/// thousands that it does not, find no answer that the description does not have.
+/// thousands that it does not, find no answer that the description does not have. Others are tried with another
+/// `LONGHAUL_TEST_SCHEMATHESIS_SEED`, more of them with `_EXAMPLES` for each operation and `_SECONDS` for all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn schemathesis_finds_nothing() {
     let Some(program) = std::env::var_os("LONGHAUL_TEST_SCHEMATHESIS").map(PathBuf::from) else {
@@ -69,12 +70,12 @@ async fn schemathesis_finds_nothing() {
     command.args([
         "--phases",
         "examples,coverage,fuzzing",
-        "--max-examples",
-        "20",
         "--max-time",
-        SECONDS,
+        &set("LONGHAUL_TEST_SCHEMATHESIS_SECONDS", SECONDS),
+        "--max-examples",
+        &set("LONGHAUL_TEST_SCHEMATHESIS_EXAMPLES", "20"),
         "--seed",
-        "20261121",
+        &set("LONGHAUL_TEST_SCHEMATHESIS_SEED", "20261121"),
     ]);
     // A zero character deep in a value is refused in a sentence; JSON Schema has no words for that.
     command.args(["--generation-allow-x00", "false"]);
@@ -83,8 +84,13 @@ async fn schemathesis_finds_nothing() {
     command.args(["--no-shrink", "--request-timeout", "20", "--suppress-health-check", "all", "--warnings", "off"]);
     command.current_dir(house.dir.path()).stdin(Stdio::null()).kill_on_drop(true);
     let ended =
-        tokio::time::timeout(Duration::from_secs(400), command.output()).await.expect("it does not end").unwrap();
+        tokio::time::timeout(Duration::from_secs(3_000), command.output()).await.expect("it does not end").unwrap();
     let told = String::from_utf8_lossy(&ended.stdout).replace(&key, "***");
     assert!(ended.status.success(), "{told}\n{}", String::from_utf8_lossy(&ended.stderr));
     println!("{}", told.lines().rev().take(20).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n"));
+}
+
+/// What the environment sets, or else what is usual.
+fn set(name: &str, usual: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| usual.to_owned())
 }
