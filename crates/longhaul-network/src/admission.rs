@@ -384,15 +384,14 @@ fn invalid_for(group: &str) -> Refusal {
 
 fn check(registration: &Registration) -> Result<(), Refusal> {
     let bytes = serde_json::to_string(&registration.metadata).map_or(usize::MAX, |text| text.len());
-    let long = registration.capabilities.iter().any(|one| !short(one));
-    if bytes > METADATA_BYTES_MAX || registration.capabilities.len() > CAPABILITIES_MAX || long {
-        return Err(Refusal::new(
-            RefusalKind::TooLarge,
-            format!(
-                "what an agent says about itself is at most {METADATA_BYTES_MAX} bytes, and {CAPABILITIES_MAX} \
-                 capabilities of {CAPABILITY_CHARS_MAX} characters"
-            ),
-        ));
+    if bytes > METADATA_BYTES_MAX {
+        let text = format!("what an agent says about itself is {bytes} bytes, at most {METADATA_BYTES_MAX} are kept");
+        return Err(Refusal::new(RefusalKind::TooLarge, text));
+    }
+    if registration.capabilities.len() > CAPABILITIES_MAX || !registration.capabilities.iter().all(|one| short(one)) {
+        return Err(Refusal::invalid(format!(
+            "an agent has at most {CAPABILITIES_MAX} capabilities of {CAPABILITY_CHARS_MAX} characters each"
+        )));
     }
     Ok(())
 }

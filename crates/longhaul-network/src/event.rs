@@ -11,6 +11,8 @@ use crate::{AgentId, Refusal};
 pub const NAME_BYTES_MAX: usize = 200;
 /// Longest id of an event, bytes.
 pub const ID_BYTES_MAX: usize = 200;
+/// Longest id of an event, and of what it refers to, in characters.
+pub const ID_CHARS_MAX: usize = 200;
 
 /// What happened, in parts from the general to the particular: `thread.channel_message.post`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -202,7 +204,7 @@ impl Visibility {
 /// What a client hands in. Whoever sends it is known from its [`crate::Member`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
-    /// The sender's id for it, at most [`ID_BYTES_MAX`]: sent twice it is done once, and answered the same.
+    /// The sender's id for it, at most [`ID_CHARS_MAX`]: sent twice it is done once, and answered the same.
     pub id: String,
     /// What happens.
     pub name: EventName,

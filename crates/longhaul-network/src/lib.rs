@@ -37,7 +37,9 @@ mod system;
 mod wire;
 
 pub use credentials::of_password;
-pub use event::{Address, Draft, Event, EventName, ID_BYTES_MAX, NAME_BYTES_MAX, Pattern, Reply, Sender, Visibility};
+pub use event::{
+    Address, Draft, Event, EventName, ID_BYTES_MAX, ID_CHARS_MAX, NAME_BYTES_MAX, Pattern, Reply, Sender, Visibility,
+};
 pub use history::{History, Said};
 pub use member::{AgentId, AgentView, Inbox, Member, Received, Registered, Registration, Via};
 pub use mods::{Backstage, Manifest, Mod, ModEvent, ModTool, Outcome, Prepared, Stage};

@@ -242,46 +242,38 @@ impl Network {
         if self.0.closing.is_cancelled() {
             return Err(closed());
         }
-        let network = self.clone();
-        tokio::spawn(async move { network.carry_through(work).await }).await.unwrap_or_else(|_| Err(closed()))
-    }
-
-    async fn carry_through<T: Send + 'static>(
-        self,
-        work: impl FnOnce(&mut Tx<'_>, &Network, i64) -> Result<(T, Batch), Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
         // The numbers it has taken, 0 for none: they are settled whatever becomes of the transaction.
         let numbers = Arc::new((AtomicI64::new(0), AtomicI64::new(0)));
-        let (taken, network) = (numbers.clone(), self.clone());
-        let outcome = self
-            .0
-            .store
-            .write(move |tx| {
-                tx.check_lease(&network.0.token)?;
-                let first = network.0.next.load(Ordering::Acquire);
-                let (value, batch) = work(tx, &network, first)?;
-                if batch.rows.is_empty() && batch.changes.is_empty() {
-                    return Ok((value, Settled::default()));
-                }
-                let last = first + i64::try_from(batch.rows.len()).unwrap_or(i64::MAX / 2).max(1) - 1;
-                network.0.next.store(last + 1, Ordering::Release);
-                taken.0.store(first, Ordering::Release);
-                taken.1.store(last, Ordering::Release);
-                if batch.rows.is_empty() {
-                    // No row will say that this number was given.
-                    log::set_floor(tx, &network.0.key, last)?;
-                }
-                let entries = insert(tx, &network.0.key, batch.rows, first)?;
-                Ok::<_, Refusal>((value, Settled { entries, changes: batch.changes, unknown: false }))
-            })
-            .await;
-        let (first, last) = (numbers.0.load(Ordering::Acquire), numbers.1.load(Ordering::Acquire));
-        let (value, settled) = match outcome {
-            Ok((value, settled)) => (Ok(value), settled),
-            Err(refusal) => (Err(refusal), Settled { unknown: true, ..Settled::default() }),
+        let (taken, network, inner) = (numbers.clone(), self.clone(), self.0.clone());
+        let transact = move |tx: &mut Tx<'_>| {
+            tx.check_lease(&network.0.token)?;
+            let first = network.0.next.load(Ordering::Acquire);
+            let (value, batch) = work(tx, &network, first)?;
+            if batch.rows.is_empty() && batch.changes.is_empty() {
+                return Ok((value, Settled::default()));
+            }
+            let last = first + i64::try_from(batch.rows.len()).unwrap_or(i64::MAX / 2).max(1) - 1;
+            network.0.next.store(last + 1, Ordering::Release);
+            taken.0.store(first, Ordering::Release);
+            taken.1.store(last, Ordering::Release);
+            if batch.rows.is_empty() {
+                // No row will say that this number was given.
+                log::set_floor(tx, &network.0.key, last)?;
+            }
+            let entries = insert(tx, &network.0.key, batch.rows, first)?;
+            Ok::<_, Refusal>((value, Settled { entries, changes: batch.changes, unknown: false }))
         };
-        if first > 0 {
-            let released = self.0.pump.settle(first, last, settled, |settled| self.0.release(settled));
+        let settle = move |outcome: Result<(T, Settled), Refusal>| {
+            let (first, last) = (numbers.0.load(Ordering::Acquire), numbers.1.load(Ordering::Acquire));
+            let (value, settled) = match outcome {
+                Ok((value, settled)) => (Ok(value), settled),
+                Err(refusal) => (Err(refusal), Settled { unknown: true, ..Settled::default() }),
+            };
+            let released = (first > 0).then(|| inner.pump.settle(first, last, settled, |one| inner.release(one)));
+            Ok((value, released))
+        };
+        let (value, released) = self.0.store.write_then(transact, settle).await?;
+        if let Some(released) = released {
             // An error would mean that the pump is gone, with everything else.
             let _ = released.await;
         }

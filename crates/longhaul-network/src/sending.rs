@@ -18,7 +18,7 @@ use crate::{
     Visibility,
     admission::unauthenticated,
     digest,
-    event::ID_BYTES_MAX,
+    event::ID_CHARS_MAX,
     log::{self, COMMAND_BYTES_MAX, SYSTEM, route},
     mods::Emitted,
     network::{Batch, NewRow},
@@ -95,15 +95,15 @@ impl Network {
 
     fn check_draft(&self, draft: &Draft) -> Result<(), Refusal> {
         let most = self.0.settings.message_bytes_max;
-        if draft.id.is_empty() || draft.id.len() > ID_BYTES_MAX || draft.id.chars().any(char::is_control) {
+        if draft.id.is_empty() || is_long(&draft.id) || draft.id.chars().any(char::is_control) {
             return Err(Refusal::invalid(format!(
-                "an event needs an id of 1 to {ID_BYTES_MAX} bytes, which is what makes a repetition harmless"
+                "an event needs an id of 1 to {ID_CHARS_MAX} characters, which is what makes a repetition harmless"
             )));
         }
         let texts = [&draft.relevant_mod, &draft.response_to, &draft.thread_name];
-        if texts.into_iter().flatten().any(|text| text.len() > ID_BYTES_MAX) {
+        if texts.into_iter().flatten().any(|text| is_long(text)) {
             return Err(Refusal::invalid(format!(
-                "relevant_mod, response_to and thread_name are at most {ID_BYTES_MAX} bytes each"
+                "relevant_mod, response_to and thread_name are at most {ID_CHARS_MAX} characters each"
             )));
         }
         if draft.allowed_agents.as_ref().is_some_and(|some| some.len() > ALLOWED_MAX) {
@@ -389,6 +389,11 @@ impl Network {
             Address::Mod(_) | Address::Everybody | Address::System => Ok(()),
         }
     }
+}
+
+/// Longer than an id may be, in characters, as the API's description counts.
+fn is_long(id: &str) -> bool {
+    id.chars().nth(ID_CHARS_MAX).is_some()
 }
 
 /// What mods made of an event.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::{
     Faults, Migrations, ReadTx, StoreError, StoreSettings, Tx,
@@ -104,7 +104,7 @@ impl Sqlite {
     pub(crate) async fn write<T, E>(
         &self,
         f: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
-        answer: oneshot::Sender<Result<T, E>>,
+        ended: impl FnOnce(Result<T, E>) + Send + 'static,
     ) -> Result<(), mpsc::error::SendError<Job>>
     where
         T: Send + 'static,
@@ -120,8 +120,7 @@ impl Sqlite {
         }
         let job = writer::job(f, move |outcome| {
             drop(in_flight);
-            // An error of `send` only means that the caller has gone.
-            drop(answer.send(outcome));
+            ended(outcome);
         });
         let Some(queue) = queue else {
             writer.commit_here(job);

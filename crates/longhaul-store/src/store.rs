@@ -207,13 +207,32 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        self.write_then(f, |outcome| outcome).await
+    }
+
+    /// As [`Self::write`], and `then` follows the transaction as soon as it has ended, on the thread that ended it and
+    /// whether or not the caller still waits: for what is kept in RAM of the rows. It must be short, and is called
+    /// exactly once if `f` was. What `f` failed with is followed before the rest of its group is committed; otherwise
+    /// transactions are followed in the order of their commits.
+    ///
+    /// # Errors
+    /// Those of [`Self::write`], as `then` passes them on.
+    pub async fn write_then<T, E, R>(
+        &self,
+        f: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+        then: impl FnOnce(Result<T, E>) -> Result<R, E> + Send + 'static,
+    ) -> Result<R, E>
+    where
+        T: Send + 'static,
+        R: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
         let (answer, answered) = oneshot::channel();
+        // An error of answering only means that the caller has gone.
+        let ended = move |outcome| drop(answer.send(then(outcome)));
         let queued = match &self.0.engine {
-            Engine::Sqlite(sqlite) => sqlite.write(f, answer).await,
-            // An error of answering only means that the caller has gone.
-            Engine::Postgres(postgres) => {
-                postgres.queue.send(writer::job(f, |outcome| drop(answer.send(outcome)))).await
-            }
+            Engine::Sqlite(sqlite) => sqlite.write(f, ended).await,
+            Engine::Postgres(postgres) => postgres.queue.send(writer::job(f, ended)).await,
         };
         if queued.is_err() {
             return Err(self.closed().into());

@@ -21,7 +21,7 @@ use utoipa::{
 pub struct EventIn {
     /// The sender's id for it: the same id again is the same event, and is answered the same. Without it one is made,
     /// and a repetition is not recognised.
-    #[schema(pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
+    #[schema(max_length = 200, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]*$")]
     #[serde(default)]
     pub event_id: Option<String>,
     /// What happens: `thread.channel_message.post`.
@@ -29,16 +29,13 @@ pub struct EventIn {
     #[serde(default)]
     pub event_name: Option<String>,
     /// Who sends it, as it registered. Not needed with `Authorization: Bearer AGENT_ID:SECRET`.
-    #[schema(pattern = "^(agent:)?[\\w.@+~-]{1,200}$")]
     #[serde(default)]
     pub source_id: Option<String>,
     /// Where it goes: an agent's name, `agent:x`, `channel:x`, `group:x`, `mod:x`, `agent:broadcast`; empty for the
     /// network itself.
-    #[schema(pattern = "^\\s*(|(agent:|channel:|group:|mod:)?[\\w.@+~-]{1,200}|system:system)\\s*$")]
     #[serde(default)]
     pub target_agent_id: Option<String>,
     /// The same under the name that events in full have.
-    #[schema(pattern = "^\\s*(|(agent:|channel:|group:|mod:)?[\\w.@+~-]{1,200}|system:system)\\s*$")]
     #[serde(default)]
     pub destination_id: Option<String>,
     /// Content.
@@ -57,31 +54,28 @@ pub struct EventIn {
     #[serde(default)]
     pub secret: Option<String>,
     /// The mod it concerns.
+    #[schema(max_length = 200)]
     #[serde(default)]
     pub relevant_mod: Option<String>,
     /// An answer is waited for.
     #[serde(default)]
     pub requires_response: Option<bool>,
     /// The event it answers.
+    #[schema(max_length = 200)]
     #[serde(default)]
     pub response_to: Option<String>,
     /// The thread it belongs to.
+    #[schema(max_length = 200)]
     #[serde(default)]
     pub thread_name: Option<String>,
     /// The content for people.
     #[serde(default)]
     pub text_representation: Option<String>,
     /// Receivers, where it is restricted.
-    #[schema(value_type = Option<Vec<AgentName>>)]
+    #[schema(max_items = 1000)]
     #[serde(default)]
     pub allowed_agents: Option<Vec<String>>,
 }
-
-/// An agent's name, as it is described.
-#[derive(Debug, ToSchema)]
-#[schema(value_type = String, pattern = "^(agent:)?[\\w.@+~-]{1,200}$")]
-#[expect(dead_code, reason = "only its description is used")]
-struct AgentName(String);
 
 /// An event that was read: whom its sender claims to be, with what secret, and what is to be sent.
 #[derive(Debug, Clone)]
@@ -94,11 +88,17 @@ pub struct Incoming {
     pub draft: Draft,
 }
 
+/// Nobody has a name that is none, which is no other answer than that of a name that nobody has.
+fn nobody(refusal: Refusal) -> Refusal {
+    Refusal { kind: RefusalKind::Missing, ..refusal }
+}
+
 impl EventIn {
     /// Reads it; `fresh_id` is asked for an id where the client gave none.
     ///
     /// # Errors
-    /// [`RefusalKind::Invalid`] for what cannot be read, [`RefusalKind::Forbidden`] for a source that is no agent.
+    /// [`RefusalKind::Invalid`] for what cannot be read, [`RefusalKind::Forbidden`] for a source that is no agent,
+    /// [`RefusalKind::Missing`] for a receiver that cannot be one.
     pub fn read(self, fresh_id: impl FnOnce() -> String) -> Result<Incoming, Refusal> {
         let present = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
         let (Some(name), Some(source)) = (present(self.event_name), present(self.source_id)) else {
@@ -108,7 +108,7 @@ impl EventIn {
             return Err(Refusal::forbidden("only agents send over this transport: give the agent's id as source_id"));
         }
         let target = present(self.target_agent_id).or(present(self.destination_id));
-        let to = Address::parse(target.as_deref())?;
+        let to = Address::parse(target.as_deref()).map_err(nobody)?;
         if self.event_id.as_ref().is_some_and(|id| id.chars().any(char::is_control)) {
             return Err(Refusal::invalid("event_id: an id holds no control characters"));
         }
@@ -121,9 +121,13 @@ impl EventIn {
         draft.response_to = present(self.response_to);
         draft.thread_name = present(self.thread_name);
         draft.text = present(self.text_representation);
-        let allowed = self.allowed_agents.map(|all| all.iter().map(|agent| agent.parse()).collect());
+        let allowed = self.allowed_agents.map(|all| all.iter().map(|agent| agent.parse().map_err(nobody)).collect());
         draft.allowed_agents = allowed.transpose()?;
-        Ok(Incoming { claimed: source.parse()?, secret: present(self.secret), draft })
+        Ok(Incoming {
+            claimed: source.parse().map_err(|wrong: Refusal| Refusal::forbidden(wrong.message))?,
+            secret: present(self.secret),
+            draft,
+        })
     }
 }
 

@@ -315,7 +315,10 @@ struct AckIn {
 fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     let number = serde_json::Number::deserialize(deserializer)?;
     let fraction = || number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= EXACT_MAX);
-    number.as_i64().or_else(|| fraction().map(|number| number as i64)).ok_or_else(|| D::Error::custom("a whole number"))
+    let whole = number.as_i64().or_else(|| fraction().map(|number| number as i64));
+    whole
+        .filter(|whole| whole.unsigned_abs() as f64 <= EXACT_MAX)
+        .ok_or_else(|| D::Error::custom("a whole number that a double can hold"))
 }
 
 /// Acknowledges: everything up to `cursor` is safe with the receiver.

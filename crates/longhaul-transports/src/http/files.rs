@@ -13,7 +13,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use longhaul_network::{Address, Draft, Member, Refusal, RefusalKind, Reply};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::schema::{Object, SchemaType},
+};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{Credentials, Failure, answer::FailureBody, input::Params};
@@ -49,11 +52,19 @@ struct UploadForm {
     #[schema(pattern = "^((agent:)?[\\w.@+~-]{1,200})?$")]
     agent_id: Option<String>,
     /// Its secret.
+    #[schema(schema_with = text_of_a_form)]
     secret: Option<String>,
     /// Media type, where the file's own part does not say.
+    #[schema(schema_with = text_of_a_form)]
     mime_type: Option<String>,
     /// Groups that may read it, with commas between; everybody when nothing is said.
+    #[schema(schema_with = text_of_a_form)]
     allowed_agent_groups: Option<String>,
+}
+
+/// Any text. A form writes numbers and truth values as text, so that nothing can be of another type.
+fn text_of_a_form() -> Object {
+    Object::with_type(SchemaType::AnyValue)
 }
 
 /// A file that is kept.
