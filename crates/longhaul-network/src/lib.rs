@@ -17,6 +17,7 @@ mod digest;
 mod event;
 mod history;
 mod inbox;
+mod locks;
 mod log;
 mod member;
 mod mods;

@@ -6,12 +6,19 @@
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 
 use tokio::sync::{oneshot, watch};
 
-use crate::{log::Entry, registry::Change};
+use crate::{
+    locks::{Held, Place, hold},
+    log::Entry,
+    registry::Change,
+};
 
 /// Events kept in RAM, and about how many bytes they may take.
 const TAIL_EVENTS_MAX: usize = 8 * 1024;
@@ -29,6 +36,8 @@ pub(crate) struct Settled {
 #[derive(Debug)]
 pub(crate) struct Pump {
     state: Mutex<State>,
+    /// The state's head, for whoever only asks for that: it is risen to while the state is held.
+    newest: AtomicI64,
     head: watch::Sender<i64>,
 }
 
@@ -62,16 +71,16 @@ impl Pump {
     pub(crate) fn new(head: i64) -> Self {
         let tail = Tail { floor: head, routes: HashMap::new(), order: VecDeque::new(), bytes: 0 };
         let state = State { head, pending: BTreeMap::new(), tail };
-        Self { state: Mutex::new(state), head: watch::Sender::new(head) }
+        Self { state: Mutex::new(state), newest: AtomicI64::new(head), head: watch::Sender::new(head) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> Held<MutexGuard<'_, State>> {
+        hold(Place::Pump, || self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The number of the newest event that was let go.
     pub(crate) fn head(&self) -> i64 {
-        self.state().head
+        self.newest.load(Ordering::Acquire)
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<i64> {
@@ -109,6 +118,7 @@ impl Pump {
                 state.tail.clear(head);
             }
             release(&settled);
+            self.newest.store(head, Ordering::Release);
             // Whoever asked may have gone.
             let _ = done.send(());
         }

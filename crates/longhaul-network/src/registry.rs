@@ -16,7 +16,11 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use crate::{
-    Address, AgentId, AgentView, Event, Pattern, Sender, Via, Visibility, digest::Digest, log::Entry, rate::Bucket,
+    Address, AgentId, AgentView, Event, Pattern, Sender, Via, Visibility,
+    digest::Digest,
+    locks::{Held, Place, hold},
+    log::Entry,
+    rate::Bucket,
 };
 
 /// What a registration may change.
@@ -115,11 +119,11 @@ impl Agent {
     }
 
     pub(crate) fn profile(&self) -> Arc<Profile> {
-        self.profile.read().unwrap_or_else(PoisonError::into_inner).clone()
+        hold(Place::Agent, || self.profile.read().unwrap_or_else(PoisonError::into_inner)).clone()
     }
 
-    pub(crate) fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn standing(&self) -> Held<MutexGuard<'_, Standing>> {
+        hold(Place::Agent, || self.standing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn last_seen(&self) -> TimeMs {
@@ -252,8 +256,8 @@ impl Registry {
         Self(RwLock::new(known))
     }
 
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Known> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn read(&self) -> Held<RwLockReadGuard<'_, Known>> {
+        hold(Place::Registry, || self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn agent(&self, agent: &AgentId) -> Option<Arc<Agent>> {
@@ -292,7 +296,7 @@ impl Registry {
         if changes.is_empty() {
             return;
         }
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = hold(Place::Registry, || self.0.write().unwrap_or_else(PoisonError::into_inner));
         for change in changes {
             known.apply(change);
         }
@@ -305,7 +309,8 @@ impl Known {
             Change::Joined(agent) => drop(self.agents.insert(agent.id.clone(), agent.clone())),
             Change::Renewed(agent, profile) => {
                 if let Some(agent) = self.agents.get(agent) {
-                    *agent.profile.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(profile.clone());
+                    let writing = || agent.profile.write().unwrap_or_else(PoisonError::into_inner);
+                    *hold(Place::Agent, writing) = Arc::new(profile.clone());
                     agent.bell.send_modify(|bell| bell.generation = profile.generation);
                 }
             }

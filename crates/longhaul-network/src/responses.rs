@@ -10,7 +10,11 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::{Address, AgentId, Event, Sender, registry::Registry};
+use crate::{
+    Address, AgentId, Event, Sender,
+    locks::{self, Held, hold},
+    registry::Registry,
+};
 
 /// Everybody who waits, by the id of the event that asks.
 #[derive(Debug, Default)]
@@ -32,8 +36,8 @@ pub(crate) struct Place<'a> {
 }
 
 impl Responses {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<String, Vec<Waiting>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> Held<MutexGuard<'_, HashMap<String, Vec<Waiting>>>> {
+        hold(locks::Place::Responses, || self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Begins to wait for what the mod `asked` says to the event `id` of `asker`.
