@@ -5,7 +5,10 @@
 //! that works on a task says what becomes of it; only its owner says more or cancels it; the same event changes a task
 //! once, however often it is seen.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use async_trait::async_trait;
 use longhaul_core::TimeMs;
@@ -50,16 +53,20 @@ pub(crate) const SHARED_PREFIX: &str = "a2a-caller-";
 /// The owner of what such callers do.
 pub(crate) const SHARED_OWNER: &str = "~shared";
 
-/// Tasks of the protocol A2A, as a mod: give it to [`longhaul_network::Network::open`] with the others. The bindings
-/// ([`crate::http`], [`crate::grpc`]) are views in front of it.
-#[derive(Debug, Clone, Default)]
-pub struct Tasks(());
+/// Tasks of the protocol A2A, as a mod of one network: give it to [`longhaul_network::Network::open`] with the others.
+/// The bindings ([`crate::http`], [`crate::grpc`]) are views in front of it.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    /// No task is open, so that no message can be the answer to one. Only changed within write transactions, of which
+    /// there is one at a time: what begins a task and what finds none cannot pass each other.
+    idle: Arc<AtomicBool>,
+}
 
 impl Tasks {
     /// The mod.
     #[must_use]
     pub fn new() -> Self {
-        Self(())
+        Self::default()
     }
 }
 
@@ -99,7 +106,10 @@ impl Mod for Tasks {
     fn apply(&self, stage: &mut Stage<'_, '_>, event: &Event, _prepared: Prepared) -> Result<Outcome, Refusal> {
         let Sender::Agent(sender) = &event.from else { return Ok(Outcome::Pass) };
         match event.name.as_str() {
-            SEND => send(stage, event, sender).map(Outcome::Answer),
+            SEND => {
+                self.idle.store(false, Ordering::Release);
+                send(stage, event, sender).map(Outcome::Answer)
+            }
             UPDATE => update(stage, event, sender).map(Outcome::Answer),
             CANCEL => cancel(stage, event, sender).map(Outcome::Answer),
             _ => Ok(Outcome::Pass),
@@ -108,16 +118,24 @@ impl Mod for Tasks {
 
     async fn observe(&self, backstage: &Backstage, event: &Arc<Event>) -> Result<(), Refusal> {
         let network = &backstage.network;
-        let place = Place::new(network.scope(), &network.view().id);
+        let place = Place::new(network.scope(), network.id());
         if event.from == Sender::Network && event.name.as_str() == LEFT {
             let event = event.clone();
             network.store().write(move |tx| left(tx, &place, &event)).await?;
             return Ok(());
         }
         let (Sender::Agent(agent), Address::Agent(receiver)) = (&event.from, &event.to) else { return Ok(()) };
-        let (agent, receiver, event) = (agent.clone(), receiver.clone(), event.clone());
-        network.store().write(move |tx| answered(tx, &place, &agent, &receiver, &event)).await?;
-        Ok(())
+        if self.idle.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let (agent, receiver, event, idle) = (agent.clone(), receiver.clone(), event.clone(), self.idle.clone());
+        let observing = network.store().write(move |tx| {
+            answered(tx, &place, &agent, &receiver, &event)?;
+            idle.store(!rows::any_open(tx, &place)?, Ordering::Release);
+            Ok::<_, StoreError>(())
+        });
+        // What was not committed is looked at again.
+        Ok(observing.await.inspect_err(|_| self.idle.store(false, Ordering::Release))?)
     }
 }
 

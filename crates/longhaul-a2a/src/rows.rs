@@ -104,6 +104,13 @@ pub(crate) fn oldest_open(
     )
 }
 
+/// Whether any task of the network has not ended.
+pub(crate) fn any_open(read: &ReadTx<'_>, place: &Place) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM a2a_tasks WHERE tenant_id = ?1 AND network_id = ?2 AND ended = 0 LIMIT 1";
+    let found = read.query_optional(sql, &values![&place.tenant, &place.network], |row| row.get::<i64>(0))?;
+    Ok(found.is_some())
+}
+
 /// Tasks begun until then that this agent works on and that have not ended, some of them.
 pub(crate) fn open_of(read: &ReadTx<'_>, place: &Place, agent: &str, until: TimeMs) -> Result<Vec<Kept>, StoreError> {
     read.query(

@@ -30,7 +30,7 @@ CREATE TABLE a2a_tasks (
     PRIMARY KEY (tenant_id, network_id, task_id)
 ) STRICT;
 CREATE INDEX a2a_tasks_by_owner ON a2a_tasks (tenant_id, network_id, owner, updated_at, task_id);
-CREATE INDEX a2a_tasks_by_pair ON a2a_tasks (tenant_id, network_id, agent, caller, ended, created_at);
+CREATE INDEX a2a_tasks_open ON a2a_tasks (tenant_id, network_id, agent, caller, created_at) WHERE ended = 0;
 CREATE TABLE a2a_updates (
     tenant_id TEXT NOT NULL,
     network_id TEXT NOT NULL,

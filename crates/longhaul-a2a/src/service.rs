@@ -68,7 +68,7 @@ impl Service {
     /// Over an open network; webhooks are sent from now on, as long as it lives. To be called within a tokio runtime.
     pub(crate) fn new(network: Network, settings: A2aSettings) -> Arc<Self> {
         let scope: Scope = network.scope().clone();
-        let place = Place::new(&scope, &network.view().id);
+        let place = Place::new(&scope, network.id());
         let until = CancellationToken::new();
         let targets = Targets { this_machine: settings.push_to_this_machine };
         match Courier::new(network.store().clone(), place.clone(), targets, settings.kept) {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use longhaul_store::values;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::{
     Network, Refusal,
@@ -17,7 +17,7 @@ use crate::{
     pump::Found,
 };
 
-/// How long an acknowledgement may be known here only.
+/// How long an acknowledgement, or what an observer has seen, may be known here only.
 const CURSORS: Duration = Duration::from_millis(250);
 /// How old the row's word of presence may become, milliseconds.
 const SEEN_MS: i64 = 10_000;
@@ -26,7 +26,7 @@ const RETENTION: Duration = Duration::from_secs(60);
 const FORGOTTEN_MAX: usize = 1_000;
 /// Events an observer looks at in one go.
 const OBSERVED_MAX: usize = 256;
-/// Events that are no observer's concern and are looked at again after a crash.
+/// Events, at most, that an observer looks at again after a crash.
 const PASSED_MAX: i64 = 1_000;
 /// Pauses before an observer tries an event again that failed.
 const PAUSES_MS: [u64; 3] = [100, 1_000, 5_000];
@@ -46,7 +46,7 @@ pub(crate) async fn start(network: &Network) -> Result<(), Refusal> {
     for at in 0..network.0.mods.len() {
         if !network.0.loaded[at].manifest.observes.is_empty() {
             let cursor = observer_cursor(network, at).await?;
-            tokio::spawn(observe(weak.clone(), at, cursor));
+            tokio::spawn(observe(Following { network: weak.clone(), at, cursor, written: cursor, since: None }));
         }
     }
     Ok(())
@@ -192,38 +192,93 @@ async fn observer_cursor(network: &Network, at: usize) -> Result<i64, Refusal> {
     finding.await
 }
 
+/// One mod's way through the log.
+struct Following {
+    network: Weak<Inner>,
+    /// The mod's position.
+    at: usize,
+    /// Seen up to here.
+    cursor: i64,
+    /// The row says so up to here.
+    written: i64,
+    /// When something was seen first that the row does not know.
+    since: Option<Instant>,
+}
+
 /// Follows the log for one mod, until the network is gone.
-async fn observe(network: Weak<Inner>, at: usize, mut cursor: i64) {
-    let Some(inner) = network.upgrade() else { return };
-    let (mut head, closing, mut written) = (inner.pump.watch(), inner.closing.clone(), cursor);
+async fn observe(mut following: Following) {
+    let Some(inner) = following.network.upgrade() else { return };
+    let (mut head, closing) = (inner.pump.watch(), inner.closing.clone());
     drop(inner);
     loop {
         let until = *head.borrow_and_update();
-        while cursor < until {
-            let Some(inner) = network.upgrade() else { return };
-            match observe_some(&inner, at, cursor, &mut written).await {
-                Ok(upto) => cursor = upto,
-                Err(error) => {
-                    tracing::warn!(%error, "an observer could not follow the log, which is tried again");
-                    if tokio::time::timeout(OBSERVER_REST, closing.cancelled()).await.is_ok() {
-                        return;
-                    }
-                }
-            }
-            if closing.is_cancelled() {
+        if let Err(error) = following.follow(until).await {
+            tracing::warn!(%error, "an observer could not follow the log, which is tried again");
+            if timeout(OBSERVER_REST, closing.cancelled()).await.is_ok() {
                 return;
             }
+            continue;
         }
+        if closing.is_cancelled() {
+            return following.end().await;
+        }
+        // What has been seen is written now and then, and not for each event: that would be a commit for each.
+        let due = following.since.map(|since| since + CURSORS);
         tokio::select! {
             changed = head.changed() => if changed.is_err() { return },
-            () = closing.cancelled() => return,
+            () = closing.cancelled() => return following.end().await,
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
         }
     }
 }
 
-/// Lets the mod see what it observes behind `cursor`, and tells up to where that was. What it does not observe is
-/// passed without a row, up to [`PASSED_MAX`] events.
-async fn observe_some(inner: &Arc<Inner>, at: usize, cursor: i64, written: &mut i64) -> Result<i64, Refusal> {
+impl Following {
+    /// Up to `until`, and the row where it is time.
+    async fn follow(&mut self, until: i64) -> Result<(), Refusal> {
+        let Some(inner) = self.network.upgrade() else { return Ok(()) };
+        while self.cursor < until && !inner.closing.is_cancelled() {
+            let (upto, seen) = observe_some(&inner, self.at, self.cursor).await?;
+            self.cursor = upto;
+            if seen {
+                self.since.get_or_insert_with(Instant::now);
+            }
+            self.note_if_due(&inner).await?;
+        }
+        self.note_if_due(&inner).await
+    }
+
+    async fn note_if_due(&mut self, inner: &Arc<Inner>) -> Result<(), Refusal> {
+        let due = self.since.is_some_and(|since| since.elapsed() >= CURSORS);
+        if due || self.cursor - self.written >= PASSED_MAX { self.note(inner).await } else { Ok(()) }
+    }
+
+    /// The network is being closed. Without its lease the row stays as it is, and the last events are seen again.
+    async fn end(mut self) {
+        if let (Some(inner), Some(_)) = (self.network.upgrade(), self.since) {
+            let _ = self.note(&inner).await;
+        }
+    }
+
+    async fn note(&mut self, inner: &Arc<Inner>) -> Result<(), Refusal> {
+        let (key, name, token) = (inner.key.clone(), inner.loaded[self.at].name.to_string(), inner.token.clone());
+        let cursor = self.cursor;
+        let noting = inner.store.write(move |tx| {
+            tx.check_lease(&token)?;
+            tx.execute(
+                "UPDATE network_observers SET cursor_seq = ?4
+                 WHERE tenant_id = ?1 AND network_id = ?2 AND observer = ?3",
+                &values![&key.tenant, &key.network, name, cursor],
+            )?;
+            Ok::<_, Refusal>(())
+        });
+        noting.await?;
+        (self.written, self.since) = (cursor, None);
+        Ok(())
+    }
+}
+
+/// Lets the mod see what it observes behind `cursor`, and tells up to where that was, and whether there was any.
+async fn observe_some(inner: &Arc<Inner>, at: usize, cursor: i64) -> Result<(i64, bool), Refusal> {
     let (found, upto) = match inner.pump.read_all(cursor, OBSERVED_MAX) {
         Found::All { entries, until } => (entries, until),
         Found::Rows { until } => {
@@ -248,25 +303,10 @@ async fn observe_some(inner: &Arc<Inner>, at: usize, cursor: i64, written: &mut 
                 break;
             };
             // The pause is the policy; the network's end ends it.
-            if tokio::time::timeout(Duration::from_millis(*pause), inner.closing.cancelled()).await.is_ok() {
-                return Ok(entry.event.seq - 1);
+            if timeout(Duration::from_millis(*pause), inner.closing.cancelled()).await.is_ok() {
+                return Ok((entry.event.seq - 1, seen));
             }
         }
     }
-    if !seen && upto - *written < PASSED_MAX {
-        return Ok(upto);
-    }
-    let (key, name, token) = (inner.key.clone(), loaded.name.to_string(), inner.token.clone());
-    let noting = inner.store.write(move |tx| {
-        tx.check_lease(&token)?;
-        tx.execute(
-            "UPDATE network_observers SET cursor_seq = ?4
-             WHERE tenant_id = ?1 AND network_id = ?2 AND observer = ?3",
-            &values![&key.tenant, &key.network, name, upto],
-        )?;
-        Ok::<_, Refusal>(())
-    });
-    noting.await?;
-    *written = upto;
-    Ok(upto)
+    Ok((upto, seen))
 }

@@ -214,6 +214,12 @@ impl Network {
         &self.0.store
     }
 
+    /// Its id, which agents join by.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.0.key.network
+    }
+
     /// Whose it is.
     #[must_use]
     pub fn scope(&self) -> &Scope {

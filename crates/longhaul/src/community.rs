@@ -307,7 +307,7 @@ impl Community {
     /// # Errors
     /// Those of the store.
     pub async fn remembered(&self) -> Result<Vec<(&'static str, usize)>, CommunityError> {
-        let namespace = partition(&self.network.engine().view().id);
+        let namespace = partition(self.network.engine().id());
         let mut counts = Vec::new();
         for collection in [KNOWLEDGE, COLLABORATION, SOLUTIONS] {
             let query = longhaul_memory::Query {

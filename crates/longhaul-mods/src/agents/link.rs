@@ -105,7 +105,7 @@ impl LocalLink {
     /// [`RefusalKind::Unauthenticated`] when its secret has been replaced.
     pub fn of(network: &Network, member: Member) -> Result<Self, Refusal> {
         let inbox = network.inbox(&member, None)?;
-        let id = network.view().id;
+        let id = network.id().to_owned();
         Ok(Self { network: network.clone(), id, member, inbox: Mutex::new((inbox, 0)) })
     }
 

@@ -45,7 +45,7 @@ fn id_body(network: &str) -> String {
 
 /// The task under which a network's artifacts are kept.
 fn owner(backstage: &Backstage) -> TaskScope {
-    let body = id_body(&backstage.network.view().id);
+    let body = id_body(backstage.network.id());
     TaskScope {
         scope: backstage.network.scope().clone(),
         session: SessionId::from_body(&body),
@@ -66,7 +66,7 @@ pub(super) async fn stage(
         "shared_artifact.update" => Some(fields.text("artifact_id", REFERENCE_BYTES_MAX)?.to_owned()),
         _ => None,
     };
-    let place = Place { tenant: backstage.network.scope().tenant.clone(), network: backstage.network.view().id };
+    let place = Place { tenant: backstage.network.scope().tenant.clone(), network: backstage.network.id().to_owned() };
     let store = backstage.network.store();
     let (media_type, id) = match known {
         Some(id) => {
@@ -109,7 +109,7 @@ pub(super) async fn read(workspace: &Workspace, backstage: &Backstage, event: &E
     let fields = Fields::of(event);
     let id = fields.text("artifact_id", REFERENCE_BYTES_MAX)?.to_owned();
     let number = fields.number("version", 0, 0..=i64::MAX)?;
-    let place = Place { tenant: backstage.network.scope().tenant.clone(), network: backstage.network.view().id };
+    let place = Place { tenant: backstage.network.scope().tenant.clone(), network: backstage.network.id().to_owned() };
     let wanted = id.clone();
     let found = backstage.network.store().read(move |read| rows::version_in(read, &place, &wanted, number)).await?;
     let version = found.ok_or_else(|| Refusal::missing("artifact", &id))?;

@@ -150,7 +150,7 @@ impl Delegation {
     /// Ends what is due, and learns when the next task will be.
     async fn expire_due(&self, backstage: &Backstage, now: TimeMs) -> Result<(), Refusal> {
         let network = &backstage.network;
-        let (tenant, id) = (network.scope().tenant.clone(), network.view().id);
+        let (tenant, id) = (network.scope().tenant.clone(), network.id().to_owned());
         let open: Vec<(String, i64, i64)> = network
             .store()
             .read(move |read| {

@@ -172,7 +172,7 @@ pub(crate) fn decoded(fields: &Fields<'_>, field: &str, bytes_max: usize) -> Res
 pub(crate) async fn fetch(backstage: &Backstage, event: &Event, field: &str) -> Result<Prepared, Refusal> {
     let network = &backstage.network;
     let id = Fields::of(event).text(field, REFERENCE_BYTES_MAX)?.to_owned();
-    let place = Place { tenant: network.scope().tenant.clone(), network: network.view().id };
+    let place = Place { tenant: network.scope().tenant.clone(), network: network.id().to_owned() };
     let wanted = id.clone();
     let found = network.store().read(move |read| find(read, &place, &wanted)).await?;
     let file = found.ok_or_else(|| Refusal::missing("file", &id))?;

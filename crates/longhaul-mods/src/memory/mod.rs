@@ -183,7 +183,7 @@ fn shown(item: &longhaul_memory::Item, author: &str, channel: Option<&str>) -> V
 /// Whose memory it is, and when it is now.
 fn whose(backstage: &Backstage) -> (Scope, String, TimeMs) {
     let network = &backstage.network;
-    (network.scope().clone(), network.view().id, network.store().ambient().clock.now())
+    (network.scope().clone(), network.id().to_owned(), network.store().ambient().clock.now())
 }
 
 #[cfg(test)]

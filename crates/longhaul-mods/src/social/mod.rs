@@ -111,7 +111,7 @@ impl Mod for Social {
 /// What a name that is free again does not keep: whoever takes it next is somebody else. Its failures stay.
 async fn forget(backstage: &Backstage, agent: &str) -> Result<(), Refusal> {
     let network = &backstage.network;
-    let (scope, id, agent) = (network.scope().clone(), network.view().id, agent.to_owned());
+    let (scope, id, agent) = (network.scope().clone(), network.id().to_owned(), agent.to_owned());
     network
         .store()
         .write(move |tx| {

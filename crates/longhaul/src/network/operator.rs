@@ -83,7 +83,7 @@ pub(super) fn note(
 ) -> Result<Note, NetworkError> {
     let Some(url) = serving.url() else { return Ok(Note(None)) };
     let served = Served {
-        network: engine.view().id,
+        network: engine.id().to_owned(),
         pid: std::process::id(),
         url,
         grpc: serving.grpc().map(|address| address.to_string()),
