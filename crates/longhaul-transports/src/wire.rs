@@ -5,7 +5,8 @@
 //! Invariant: what is written never holds a secret.
 
 use longhaul_network::{
-    Address, AgentId, AgentView, Draft, Event, Refusal, RefusalKind, Registration, Reply, Sender, Via, Visibility,
+    Address, AgentId, AgentView, Draft, Event, ID_CHARS_MAX, Refusal, RefusalKind, Registration, Reply, Sender, Via,
+    Visibility,
 };
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value, json};
@@ -72,7 +73,6 @@ pub struct EventIn {
     #[serde(default)]
     pub text_representation: Option<String>,
     /// Receivers, where it is restricted.
-    #[schema(max_items = 1000)]
     #[serde(default)]
     pub allowed_agents: Option<Vec<String>>,
 }
@@ -104,18 +104,26 @@ impl EventIn {
         let (Some(name), Some(source)) = (present(self.event_name), present(self.source_id)) else {
             return Err(Refusal::invalid("event_name and source_id are required"));
         };
+        if self.event_id.as_ref().is_some_and(|id| id.chars().any(char::is_control)) {
+            return Err(Refusal::invalid("event_id: an id holds no control characters"));
+        }
+        let ids = [&self.event_id, &self.relevant_mod, &self.response_to, &self.thread_name];
+        if ids.into_iter().flatten().any(|id| id.chars().nth(ID_CHARS_MAX).is_some()) {
+            return Err(Refusal::invalid(format!(
+                "event_id, relevant_mod, response_to and thread_name are at most {ID_CHARS_MAX} characters each"
+            )));
+        }
+        let (name, visibility) = (name.parse()?, visibility(present(self.visibility).as_deref())?);
+        // It is well formed; what follows is about whom it names.
         if source.contains(':') && !source.starts_with("agent:") {
             return Err(Refusal::forbidden("only agents send over this transport: give the agent's id as source_id"));
         }
         let target = present(self.target_agent_id).or(present(self.destination_id));
         let to = Address::parse(target.as_deref()).map_err(nobody)?;
-        if self.event_id.as_ref().is_some_and(|id| id.chars().any(char::is_control)) {
-            return Err(Refusal::invalid("event_id: an id holds no control characters"));
-        }
         let id = present(self.event_id).unwrap_or_else(fresh_id);
-        let mut draft = Draft::new(id, name.parse()?, to, self.payload.unwrap_or_default());
+        let mut draft = Draft::new(id, name, to, self.payload.unwrap_or_default());
         draft.metadata = self.metadata.unwrap_or_default();
-        draft.visibility = visibility(present(self.visibility).as_deref())?;
+        draft.visibility = visibility;
         draft.relevant_mod = present(self.relevant_mod);
         draft.requires_response = self.requires_response.unwrap_or_default();
         draft.response_to = present(self.response_to);

@@ -139,6 +139,10 @@ async fn send_event(
     let began = Instant::now();
     let (id, name) = (event.event_id.clone(), event.event_name.clone());
     if let Some((agent, secret)) = super::bearer(&headers) {
+        // A client may leave a field empty that it does not use.
+        let blank = |text: &mut String| text.trim().is_empty();
+        event.source_id.take_if(blank);
+        event.secret.take_if(blank);
         event.source_id.get_or_insert(agent);
         event.secret.get_or_insert(secret);
     }

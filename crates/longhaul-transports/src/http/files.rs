@@ -49,7 +49,7 @@ struct UploadForm {
     #[schema(value_type = String, format = Binary, content_media_type = "application/octet-stream")]
     file: Vec<u8>,
     /// Who sends it. Not needed with `Authorization: Bearer AGENT_ID:SECRET`.
-    #[schema(pattern = "^((agent:)?[\\w.@+~-]{1,200})?$")]
+    #[schema(schema_with = text_of_a_form)]
     agent_id: Option<String>,
     /// Its secret.
     #[schema(schema_with = text_of_a_form)]
@@ -62,7 +62,8 @@ struct UploadForm {
     allowed_agent_groups: Option<String>,
 }
 
-/// Any text. A form writes numbers and truth values as text, so that nothing can be of another type.
+/// Any text. A form writes numbers and truth values as text and empty lists as nothing, so that no
+/// other type can be told from it.
 fn text_of_a_form() -> Object {
     Object::with_type(SchemaType::AnyValue)
 }
