@@ -291,6 +291,8 @@ impl Crew {
         if look.ready && self.take_next().await? {
             return Ok(None);
         }
+        // Somebody else was faster, whom this look does not show: it is looked again soon.
+        let missed = look.ready;
         let mut wakes_at = Instant::now() + LOOK_EVERY;
         if let Some(next_at) = look.next_at {
             let left = next_at.0.saturating_sub(self.store.ambient().clock.now().0);
@@ -312,7 +314,7 @@ impl Crew {
                 Claim::Nothing => {}
             }
         }
-        if !others.is_empty() {
+        if missed || !others.is_empty() {
             wakes_at = wakes_at.min(Instant::now() + TAKE_OVER_EVERY);
         }
         Ok(Some(wakes_at))

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     Address, AgentId, Event, Member, Network, Refusal, RefusalKind, Registered, Registration, Sender, digest,
     log::{Key, route},
-    network::{Batch, NewRow},
+    network::{Batch, NewRow, closed},
     opening::{V, add_member, fresh_standing, serves},
     registry::{Agent, Change, Profile},
 };
@@ -34,14 +34,32 @@ impl Network {
     /// held; [`crate::RefusalKind::TooMany`] for a network that is full.
     pub async fn register(&self, registration: Registration) -> Result<Registered, Refusal> {
         check(&registration)?;
-        let _alone = self.0.control.lock().await;
-        match self.0.registry.agent(&registration.agent) {
-            Some(known) => self.come_back(known, registration).await,
+        self.alone(async move |network| match network.0.registry.agent(&registration.agent) {
+            Some(known) => network.come_back(known, registration).await,
             None => {
-                let group = self.group_for(&registration, self.now()).await?;
-                self.come_in(registration, group).await
+                let group = network.group_for(&registration, network.now()).await?;
+                network.come_in(registration, group).await
             }
-        }
+        })
+        .await
+    }
+
+    /// Changes who is here, or the profile, one change after the other, and carries it through whatever becomes of the
+    /// caller: the next one must find in RAM what this one has written.
+    pub(crate) async fn alone<T: Send + 'static, F>(
+        &self,
+        work: impl FnOnce(Self) -> F + Send + 'static,
+    ) -> Result<T, Refusal>
+    where
+        F: Future<Output = Result<T, Refusal>> + Send + 'static,
+    {
+        let network = self.clone();
+        let working = tokio::spawn(async move {
+            let own = network.clone();
+            let _alone = network.0.control.lock().await;
+            work(own).await
+        });
+        working.await.unwrap_or_else(|_| Err(closed()))
     }
 
     /// Lets in a newcomer for whom a part of this process vouches, as a transport does for whoever shows the token of
@@ -51,16 +69,21 @@ impl Network {
     /// [`crate::RefusalKind::Conflict`] for a name that is taken; [`crate::RefusalKind::TooMany`] for a full network.
     pub async fn admit(&self, registration: Registration) -> Result<Registered, Refusal> {
         check(&registration)?;
-        let _alone = self.0.control.lock().await;
-        if self.0.registry.agent(&registration.agent).is_some() {
-            return Err(Refusal::conflict(format!("{:?} is taken: take another name", registration.agent.as_str())));
-        }
-        let settings = &self.0.settings;
-        let group = registration.group.clone().unwrap_or_else(|| settings.default_group.clone());
-        if !settings.groups.contains_key(&group) && group != settings.default_group {
-            return Err(Refusal::missing("group", &group));
-        }
-        self.come_in(registration, group).await
+        self.alone(async move |network| {
+            if network.0.registry.agent(&registration.agent).is_some() {
+                return Err(Refusal::conflict(format!(
+                    "{:?} is taken: take another name",
+                    registration.agent.as_str()
+                )));
+            }
+            let settings = &network.0.settings;
+            let group = registration.group.clone().unwrap_or_else(|| settings.default_group.clone());
+            if !settings.groups.contains_key(&group) && group != settings.default_group {
+                return Err(Refusal::missing("group", &group));
+            }
+            network.come_in(registration, group).await
+        })
+        .await
     }
 
     async fn come_in(&self, registration: Registration, group: String) -> Result<Registered, Refusal> {
@@ -267,9 +290,12 @@ impl Network {
     /// # Errors
     /// Those of the store.
     pub async fn unregister(&self, member: &Member) -> Result<(), Refusal> {
-        let _alone = self.0.control.lock().await;
-        self.standing_of(member)?;
-        self.remove(member.agent.clone(), None).await
+        let member = member.clone();
+        self.alone(async move |network| {
+            network.standing_of(&member)?;
+            network.remove(member.agent, None).await
+        })
+        .await
     }
 
     /// Sends somebody away, as an agent whose group may, or as whoever serves the network.
@@ -277,19 +303,22 @@ impl Network {
     /// # Errors
     /// [`RefusalKind::Forbidden`] without the permission `kick`; [`RefusalKind::Missing`] for a name that nobody has.
     pub async fn kick(&self, by: Option<&Member>, agent: &AgentId, reason: &str) -> Result<(), Refusal> {
-        let _alone = self.0.control.lock().await;
-        if let Some(by) = by {
-            self.standing_of(by)?;
-            self.check_permission(by, "kick")?;
-            if self.may(agent, "admin") && !self.may(&by.agent, "admin") {
-                return Err(Refusal::forbidden("an administrator is sent away by administrators only"));
+        let (by, agent, reason) = (by.cloned(), agent.clone(), reason.chars().take(500).collect());
+        self.alone(async move |network| {
+            if let Some(by) = &by {
+                network.standing_of(by)?;
+                network.check_permission(by, "kick")?;
+                if network.may(&agent, "admin") && !network.may(&by.agent, "admin") {
+                    return Err(Refusal::forbidden("an administrator is sent away by administrators only"));
+                }
             }
-        }
-        if self.0.registry.agent(agent).is_none() {
-            return Err(Refusal::missing("agent", agent.as_str()));
-        }
-        let by = by.map_or_else(|| "system".to_owned(), |by| by.agent.to_string());
-        self.remove(agent.clone(), Some((by, reason.chars().take(500).collect()))).await
+            if network.0.registry.agent(&agent).is_none() {
+                return Err(Refusal::missing("agent", agent.as_str()));
+            }
+            let by = by.map_or_else(|| "system".to_owned(), |by| by.agent.to_string());
+            network.remove(agent, Some((by, reason))).await
+        })
+        .await
     }
 
     /// Whether the member may.

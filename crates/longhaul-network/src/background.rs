@@ -72,15 +72,17 @@ pub(crate) async fn write_cursors(inner: &Arc<Inner>, all: bool) -> Result<(), R
     let mut known = Vec::new();
     let agents: Vec<_> = inner.registry.read().agents.values().cloned().collect();
     for agent in agents {
-        if !agent.dirty.load(Ordering::Relaxed) {
+        // What comes from here on marks it again.
+        if !agent.dirty.swap(false, Ordering::AcqRel) {
             continue;
         }
         let (cursor, seen) = (agent.standing().cursor, agent.last_seen());
         let (cursor_written, seen_written) =
             (agent.cursor_written.load(Ordering::Relaxed), agent.seen_written.load(Ordering::Relaxed));
         if all || cursor > cursor_written || seen.0 - seen_written > SEEN_MS {
-            agent.dirty.store(false, Ordering::Relaxed);
             known.push((agent, cursor, seen));
+        } else {
+            agent.dirty.store(true, Ordering::Relaxed);
         }
     }
     if known.is_empty() {

@@ -43,8 +43,12 @@ impl Network {
     pub async fn poll(&self, member: &Member, max: usize, wait: Duration) -> Result<Received, Refusal> {
         let agent = self.standing_of(member)?;
         let mut others = agent.polls.subscribe();
-        agent.polls.send_modify(|polls| *polls += 1);
-        let own = *others.borrow_and_update();
+        let mut own = 0;
+        agent.polls.send_modify(|polls| {
+            *polls += 1;
+            own = *polls;
+        });
+        others.borrow_and_update();
         let _alone = agent.polling.lock().await;
         let given = agent.standing().given;
         agent.acknowledge(given);

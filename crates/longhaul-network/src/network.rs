@@ -275,7 +275,8 @@ impl Network {
                 Ok((value, settled)) => (Ok(value), settled),
                 Err(refusal) => (Err(refusal), Settled { unknown: true, ..Settled::default() }),
             };
-            let released = (first > 0).then(|| inner.pump.settle(first, last, settled, |one| inner.release(one)));
+            let released =
+                (first > 0).then(|| inner.pump.settle(first, last, settled, |one, last| inner.release(one, last)));
             Ok((value, released))
         };
         let (value, released) = self.0.store.write_then(transact, settle).await?;
@@ -303,7 +304,11 @@ pub(crate) fn closed() -> Refusal {
 
 impl Inner {
     /// Follows a transaction in RAM, and tells those who wait.
-    fn release(&self, settled: &Settled) {
+    fn release(&self, settled: &Settled, last: i64) {
+        if settled.unknown {
+            // There may be rows for anybody: whoever waits looks.
+            self.registry.read().agents.values().for_each(|agent| agent.ring(last));
+        }
         self.registry.apply(&settled.changes);
         for entry in &settled.entries {
             self.registry.tell(entry);

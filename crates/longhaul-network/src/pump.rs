@@ -87,14 +87,15 @@ impl Pump {
         self.head.subscribe()
     }
 
-    /// The transaction with these numbers has ended. `release` is called for each that can be let go now, in order.
+    /// The transaction with these numbers has ended. `release` is called for each that can be let go now, in order,
+    /// with its last number.
     /// What is given back tells when this one has been.
     pub(crate) fn settle(
         &self,
         first: i64,
         last: i64,
         settled: Settled,
-        mut release: impl FnMut(&Settled),
+        mut release: impl FnMut(&Settled, i64),
     ) -> oneshot::Receiver<()> {
         let (done, released) = oneshot::channel();
         let mut guard = self.state();
@@ -117,7 +118,7 @@ impl Pump {
             if settled.unknown {
                 state.tail.clear(head);
             }
-            release(&settled);
+            release(&settled, head);
             self.newest.store(head, Ordering::Release);
             // Whoever asked may have gone.
             let _ = done.send(());

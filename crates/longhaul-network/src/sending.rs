@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use crate::{
-    Address, Backstage, Draft, Event, Member, Network, Outcome, Prepared, Refusal, RefusalKind, Reply, Sender, Stage,
-    Visibility,
+    Address, AgentId, Backstage, Draft, Event, Member, Network, Outcome, Prepared, Refusal, RefusalKind, Reply, Sender,
+    Stage, Visibility,
     admission::unauthenticated,
     digest,
     event::ID_CHARS_MAX,
@@ -27,6 +27,8 @@ use crate::{
 
 /// How long a response of an external mod is waited for.
 const RESPONSE: Duration = Duration::from_secs(25);
+/// Events behind a question among which a response is looked for that came while nobody waited.
+const LOOKED_THROUGH: usize = 1_000;
 /// Receivers that a restricted event may name.
 const ALLOWED_MAX: usize = 1_000;
 
@@ -136,19 +138,35 @@ impl Network {
                 let serving = known.agents.values().filter_map(|agent| agent.profile().serves.clone());
                 serving.into_iter().find(|serves| **serves == **name)
             }
-            Address::Agent(agent) => known.agents.get(agent)?.profile().serves.clone(),
+            Address::Agent(agent) => {
+                drop(known);
+                self.serves(agent)
+            }
             Address::Channel(_) | Address::Group(_) | Address::Everybody | Address::System => None,
         }
+    }
+
+    /// The external mod that an agent is.
+    fn serves(&self, agent: &AgentId) -> Option<Arc<str>> {
+        self.0.registry.agent(agent)?.profile().serves.clone()
     }
 
     /// Sends, and waits for the event that responds.
     async fn ask(&self, agent: Arc<Agent>, draft: Draft, name: &str) -> Result<Reply, Refusal> {
         let from = Sender::Agent(agent.id.clone());
-        let mut response = self.0.responses.wait(&draft.id, &agent.id, name);
+        let (asker, id) = (agent.id.clone(), draft.id.clone());
+        let mut response = self.0.responses.wait(&id, &asker, name);
         let outcome = self.travel(from, Some(agent), draft).await;
         let repeated = outcome.as_ref().is_ok_and(|done| done.reply.repeated && done.reply.data.is_some());
-        let response = match outcome {
-            Ok(_) if !repeated => timeout(RESPONSE, response.come()).await.ok().flatten(),
+        let response = match &outcome {
+            Ok(done) if !repeated => {
+                let before =
+                    if done.reply.repeated { self.responded(&asker, done.seq, &id, name).await? } else { None };
+                match before {
+                    Some(response) => Some(response),
+                    None => timeout(RESPONSE, response.come()).await.ok().flatten(),
+                }
+            }
             _ => None,
         };
         let done = outcome?;
@@ -171,6 +189,18 @@ impl Network {
         let (key, kept) = (self.0.key.clone(), reply.clone());
         self.0.store.write(move |tx| log::answer_anew(tx, &key, done.seq, &kept)).await?;
         Ok(reply)
+    }
+
+    /// What the mod has said to the asker's event `id` of the number `seq` while nobody waited for it.
+    async fn responded(&self, asker: &AgentId, seq: i64, id: &str, name: &str) -> Result<Option<Arc<Event>>, Refusal> {
+        let (key, until) = (self.0.key.clone(), self.0.pump.head());
+        let route = route(&Address::Agent(asker.clone()));
+        let reading = self.0.store.read(move |read| log::of_route(read, &key, &route, seq, until, LOOKED_THROUGH));
+        let is_meant = |event: &Arc<Event>| {
+            event.response_to.as_deref() == Some(id)
+                && matches!(&event.from, Sender::Agent(from) if self.serves(from).as_deref() == Some(name))
+        };
+        Ok(reading.await?.into_iter().map(|entry| entry.event).find(is_meant))
     }
 
     async fn travel(&self, from: Sender, agent: Option<Arc<Agent>>, draft: Draft) -> Result<Done, Refusal> {

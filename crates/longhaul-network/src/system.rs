@@ -326,6 +326,13 @@ async fn move_member(
     network
         .commit(move |tx, network, first| {
             let key = &network.0.key;
+            let there = "SELECT 1 FROM network_channels WHERE tenant_id = ?1 AND network_id = ?2 AND channel = ?3";
+            let found =
+                tx.query_optional(there, &values![&key.tenant, &key.network, &channel], |row| row.get::<i64>(0))?;
+            if found.is_none() {
+                // It was removed a moment ago.
+                return Err(Refusal::missing("channel", &channel));
+            }
             let change = if joins {
                 add_member(tx, key, &channel, &agent, first - 1)?;
                 Change::Member { channel, agent, since: first - 1 }
@@ -425,27 +432,29 @@ async fn invite(network: &Network, member: &Member, payload: &Map<String, Value>
 async fn update_profile(network: &Network, member: &Member, payload: &Map<String, Value>) -> Result<Reply, Refusal> {
     network.check_permission(member, "configure")?;
     let wanted = payload.get("profile").or_else(|| payload.get("network_profile")).and_then(Value::as_object);
-    let mut profile = network.view().profile;
-    for (key, value) in wanted.unwrap_or(payload) {
-        if key != "agent_id" && key != "management_token" {
-            profile.insert(key.clone(), value.clone());
-        }
-    }
-    if crate::sending::printed_bytes(&profile) > 64 * 1024 {
-        return Err(Refusal::invalid("a network's profile is at most 64 KiB"));
-    }
-    let (by, written) = (member.agent.to_string(), Value::Object(profile.clone()));
-    let own = network.clone();
-    let writing = network.0.store.write(move |tx| {
-        tx.check_lease(&own.0.token)?;
-        let key = &own.0.key;
-        tx.execute(
-            "UPDATE networks SET profile = ?3 WHERE tenant_id = ?1 AND network_id = ?2",
-            &values![&key.tenant, &key.network, &written],
-        )?;
-        note(tx, &own, "network.changed", json!({"profile": true, "by": by}))
-    });
-    writing.await?;
-    *network.0.profile.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = profile;
+    let (wanted, by) = (wanted.unwrap_or(payload).clone(), member.agent.to_string());
+    network
+        .alone(async move |network| {
+            let mut profile = network.view().profile;
+            let kept = |key: &String| key != "agent_id" && key != "management_token";
+            profile.extend(wanted.into_iter().filter(|(key, _)| kept(key)));
+            if crate::sending::printed_bytes(&profile) > 64 * 1024 {
+                return Err(Refusal::invalid("a network's profile is at most 64 KiB"));
+            }
+            let (written, own) = (Value::Object(profile.clone()), network.clone());
+            let writing = network.0.store.write(move |tx| {
+                tx.check_lease(&own.0.token)?;
+                let key = &own.0.key;
+                tx.execute(
+                    "UPDATE networks SET profile = ?3 WHERE tenant_id = ?1 AND network_id = ?2",
+                    &values![&key.tenant, &key.network, &written],
+                )?;
+                note(tx, &own, "network.changed", json!({"profile": true, "by": by}))
+            });
+            writing.await?;
+            *network.0.profile.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = profile;
+            Ok(())
+        })
+        .await?;
     Ok(Reply::done("the profile is changed", None))
 }

@@ -4,6 +4,7 @@
 //! can tell which one it is, but by what is said here.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{
         Arc, Weak,
@@ -228,8 +229,13 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        // An error of answering only means that the caller has gone.
-        let ended = move |outcome| drop(answer.send(then(outcome)));
+        let ended = move |outcome| {
+            // Unwind safety: whatever `then` has left half done is its own, and the writer goes on for all others.
+            let told = catch_unwind(AssertUnwindSafe(|| then(outcome)))
+                .unwrap_or_else(|panic| Err(StoreError::Panicked { message: writer::panic_message(&*panic) }.into()));
+            // An error of answering only means that the caller has gone.
+            drop(answer.send(told));
+        };
         let queued = match &self.0.engine {
             Engine::Sqlite(sqlite) => sqlite.write(f, ended).await,
             Engine::Postgres(postgres) => postgres.queue.send(writer::job(f, ended)).await,

@@ -160,6 +160,10 @@ pub(crate) fn reopen(tx: &mut Tx<'_>, scope: &TaskScope, id: &WaitId, problem: &
          WHERE tenant_id = ?1 AND wait_id = ?2 AND status = 'answered'",
         &values![tenant, id.as_str()],
     )?;
+    if wait.deadline_at.is_some() {
+        // Whoever waits for deadlines may have looked while it was answered.
+        tx.notify(waking::DUE, "")?;
+    }
     let (request_id, actor) = (wait.request_id.unwrap_or_default(), wait.actor.unwrap_or_default());
     let value = wait.value.unwrap_or(Value::Null);
     let attempt = Attempt { wait: id, request_id: &request_id, actor: &actor, value: &value, outcome: "refused" };

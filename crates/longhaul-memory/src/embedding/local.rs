@@ -150,8 +150,12 @@ impl LocalModel {
                         let jobs = lane.take(self.shared.description.window);
                         match (turn, jobs.is_empty()) {
                             (Ok(turn), false) => self.start(turn, jobs),
-                            // What waits for an answer is in a pass already; nothing is left to start.
-                            (_, true) | (Err(_), _) => break (&mut answer).await,
+                            // What waits for an answer is in a pass already; nothing is left to start, and the turn
+                            // is another's.
+                            (turn, _) => {
+                                drop(turn);
+                                break (&mut answer).await;
+                            }
                         }
                     }
                 }

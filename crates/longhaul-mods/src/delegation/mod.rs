@@ -53,7 +53,7 @@ pub(crate) fn make(config: &Map<String, Value>, _parts: &Parts) -> Result<Arc<dy
         reports_max: limit_of(config, "max_reports_per_task", 1_000),
         attempts_max: limit_of(config, "max_attempts", 3),
         fallback,
-        next_due: AtomicI64::new(UNKNOWN),
+        next_due: Arc::new(AtomicI64::new(UNKNOWN)),
     }))
 }
 
@@ -71,7 +71,7 @@ struct Delegation {
     /// Who gets what nobody fits.
     fallback: Option<String>,
     /// No task is due before this. An early guess costs one look.
-    next_due: AtomicI64,
+    next_due: Arc<AtomicI64>,
 }
 
 /// One event that is being answered.
@@ -131,8 +131,6 @@ impl Mod for Delegation {
         if self.next_due.load(Ordering::SeqCst) > now.0 {
             return Ok(());
         }
-        // Whatever is assigned from here on lowers it again.
-        self.next_due.store(i64::MAX, Ordering::SeqCst);
         let looked = self.expire_due(backstage, now).await;
         if looked.is_err() {
             self.due_at(UNKNOWN);
@@ -151,16 +149,21 @@ impl Delegation {
     async fn expire_due(&self, backstage: &Backstage, now: TimeMs) -> Result<(), Refusal> {
         let network = &backstage.network;
         let (tenant, id) = (network.scope().tenant.clone(), network.id().to_owned());
+        let next_due = self.next_due.clone();
         let open: Vec<(String, i64, i64)> = network
             .store()
-            .read(move |read| {
+            .write(move |tx| {
+                // Write transactions take place one at a time: what is assigned after this lowers it again, what was
+                // assigned before is found.
+                next_due.store(i64::MAX, Ordering::SeqCst);
                 let sql = "SELECT task_id, attempt, due_at FROM delegated_tasks
                            WHERE tenant_id = ?1 AND network_id = ?2 AND status IN ('submitted', 'working')
                            ORDER BY due_at LIMIT ?3";
-                read.query(sql, &values![&tenant, &id, EXPIRED_MAX], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+                tx.query(sql, &values![&tenant, &id, EXPIRED_MAX], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
                     .map_err(|error: StoreError| error)
             })
             .await?;
+        let any = !open.is_empty();
         for (task, attempt, due) in open {
             if due > now.0 {
                 self.due_at(due);
@@ -179,8 +182,10 @@ impl Delegation {
                 Ok(_) => {}
             }
         }
-        // There may be more.
-        self.due_at(UNKNOWN);
+        if any {
+            // There may be more.
+            self.due_at(UNKNOWN);
+        }
         Ok(())
     }
 }

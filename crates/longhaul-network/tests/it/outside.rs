@@ -74,6 +74,35 @@ async fn a_mod_from_outside_is_asked_and_its_answer_is_the_reply() {
 }
 
 #[tokio::test]
+async fn what_a_mod_answered_while_nobody_waited_is_the_reply_to_the_repetition() {
+    let ground = Ground::new();
+    let mut with = settings();
+    let mods = GroupSettings {
+        permissions: vec!["mod".to_owned()],
+        credential: Some("ab".repeat(32)),
+        ..GroupSettings::default()
+    };
+    with.groups.insert("mods".to_owned(), mods);
+    let network = ground.open(with, Vec::new()).await;
+    let ann = join(&network, "ann").await.member;
+    let registration = Registration { credential: "ab".repeat(32), ..guest("calculator") };
+    let calculator = network.register(registration).await.expect("a mod").member;
+    let mut question = named("q", "sum.make", "mod:calculator", says("1 + 2"));
+    question.requires_response = true;
+    let (own, asker, asked) = (network.clone(), ann.clone(), question.clone());
+    let asking = tokio::spawn(async move { send(&own, &asker, asked).await });
+    let received = network.poll(&calculator, 1, Duration::from_secs(10)).await.expect("asked");
+    // The asker's connection breaks, and then the mod answers.
+    asking.abort();
+    asking.await.expect_err("it was ended");
+    let mut answer = named("r", "sum.answer", "ann", json!({"data": 3}).as_object().cloned().expect("an object"));
+    answer.response_to = Some(received.events[0].id.clone());
+    network.send(&calculator, answer).await.expect("answered");
+    let reply = send(&network, &ann, question).await.expect("told what was answered");
+    assert_eq!(reply.data, Some(json!(3)));
+}
+
+#[tokio::test]
 async fn what_has_been_kept_for_long_enough_goes_and_no_number_comes_twice() {
     let ground = Ground::new();
     let mut with = settings();

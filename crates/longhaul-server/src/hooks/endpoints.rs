@@ -80,6 +80,8 @@ pub(crate) struct Counts {
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     known: RwLock<Known>,
+    /// One refresh at a time, or older rows could be put in place of newer ones.
+    refreshing: tokio::sync::Mutex<()>,
     /// Requests for endpoints that do not exist.
     pub(crate) unknown: AtomicU64,
 }
@@ -109,6 +111,7 @@ impl Directory {
 
     /// Reads the rows again where they have changed.
     pub(crate) async fn refresh(&self, store: &Store) -> Result<(), StoreError> {
+        let _alone = self.refreshing.lock().await;
         let before = self.known.read().unwrap_or_else(PoisonError::into_inner).mark;
         let read = store.read(move |read| {
             let mark =

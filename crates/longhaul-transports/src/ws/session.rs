@@ -127,6 +127,7 @@ async fn converse(
         acks,
         out,
         heard: AtomicBool::new(true),
+        answering: AtomicBool::new(false),
         unacknowledged: Unacknowledged::default(),
     };
     let because = tokio::select! {
@@ -256,6 +257,8 @@ struct Connection<'a> {
     out: &'a mpsc::Sender<Message>,
     /// The client has been heard of since the last ping.
     heard: AtomicBool,
+    /// What the client said is being answered, and nothing else of it is read.
+    answering: AtomicBool,
     unacknowledged: Unacknowledged,
 }
 
@@ -303,7 +306,8 @@ impl Connection<'_> {
     }
 
     async fn beat(&self) -> Result<(), Because> {
-        if !self.heard.swap(false, Ordering::Relaxed) {
+        let heard = self.heard.swap(false, Ordering::Relaxed);
+        if !heard && !self.answering.load(Ordering::Relaxed) {
             tracing::debug!(agent = %self.member.agent(), "a client answers no ping: its connection ends");
             return Err(None);
         }
@@ -325,7 +329,14 @@ impl Connection<'_> {
                 Ok(Message::Close(_)) | Err(_) => return None,
             };
             let told = match Said::read(&text) {
-                Ok(said) => self.answer(said).await,
+                Ok(said) => {
+                    self.answering.store(true, Ordering::Relaxed);
+                    let told = self.answer(said).await;
+                    // Its pongs have been waiting all the while.
+                    self.heard.store(true, Ordering::Relaxed);
+                    self.answering.store(false, Ordering::Relaxed);
+                    told
+                }
                 Err(refusal) => {
                     nonsense += 1;
                     Some(frames::error(&refusal))

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
+use longhaul_network::settings::GroupSettings;
 use longhaul_transports::{Extra, Limits, ServingSettings};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -138,6 +139,46 @@ impl Socket {
         assert!(welcome.get("secret").is_none());
         socket
     }
+}
+
+#[tokio::test]
+async fn a_client_whose_event_is_being_answered_is_not_taken_for_gone() {
+    let mut with = settings();
+    let credential = "ab".repeat(32);
+    let mods = GroupSettings {
+        permissions: vec!["mod".to_owned()],
+        credential: Some(credential.clone()),
+        ..GroupSettings::default()
+    };
+    with.groups.insert("mods".to_owned(), mods);
+    let limits = Limits { heartbeat: Duration::from_millis(100), ..Limits::default() };
+    let house = House::with(with, ServingSettings { limits, ..ServingSettings::anywhere() }, Extra::default()).await;
+    let alice = house.join("alice").await;
+    let calculator = json!({ "agent_id": "calculator", "password_hash": credential });
+    let secret = house.post("/api/register", &calculator).await.body["secret"].as_str().unwrap().to_owned();
+    let mut socket = Socket::hello(&house, "alice", &alice, json!({})).await;
+    socket
+        .say(&json!({ "type": "event", "data": { "event_id": "q", "event_name": "sum.make",
+        "target_agent_id": "mod:calculator", "requires_response": true, "payload": { "text": "1 + 2" } } }))
+        .await;
+    let mut pings = 0;
+    while pings < 3 {
+        match tokio::time::timeout(PATIENCE, socket.0.next()).await.expect("nothing comes") {
+            Some(Ok(Message::Ping(_))) => pings += 1,
+            Some(Ok(_)) => {}
+            ended => panic!("the connection has ended after {pings} pings: {ended:?}"),
+        }
+    }
+    let answer = json!({ "event_id": "r", "event_name": "sum.answer", "source_id": "calculator", "secret": secret,
+        "target_agent_id": "alice", "response_to": "q", "payload": { "data": { "sum": 3 } } });
+    assert_eq!(house.post("/api/send_event", &answer).await.body["success"], true);
+    let reply = loop {
+        let told = socket.next().await.expect("the connection goes on");
+        if told["type"] == "reply" {
+            break told;
+        }
+    };
+    assert_eq!((&reply["event_id"], &reply["data"]), (&json!("q"), &json!({ "sum": 3 })), "{reply}");
 }
 
 #[tokio::test]
