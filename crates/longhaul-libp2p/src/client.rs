@@ -36,6 +36,8 @@ use crate::{
 
 /// Dialling, and waiting for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is asked whether a subscription has arrived.
+const SUBSCRIBED_LOOK: Duration = Duration::from_millis(20);
 /// Frames of a node are no larger.
 const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 const QUEUE: usize = 1_024;
@@ -224,18 +226,34 @@ impl Peer {
         self.heard.lock().await.recv().await
     }
 
-    /// Takes part in a channel's gossip, and gives its topic.
+    /// Takes part in a channel's gossip, and gives its topic. What is said from then on is heard.
     ///
     /// # Errors
     /// [`PeerError::Refused`] for who is not in the channel; [`PeerError::Gone`].
     pub async fn gossip(&self, channel: &str) -> Result<String, PeerError> {
-        let channel = channel.to_owned();
-        let topic = match self.ask(|request_id| FromPeer::Topic { request_id, channel }).await? {
-            ToPeer::Topic { topic, .. } => topic,
-            other => return Err(unexpected(&other)),
-        };
+        let (topic, _) = self.topic(channel).await?;
         self.subscribe(&topic).await?;
+        // The subscription goes another way than the question: what is said before it arrives is not heard.
+        let arrived = async {
+            let mut looks = tokio::time::interval(SUBSCRIBED_LOOK);
+            loop {
+                looks.tick().await;
+                if self.topic(channel).await?.1 {
+                    return Ok::<_, PeerError>(());
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, arrived).await.map_err(gone)??;
         Ok(topic)
+    }
+
+    /// The channel's topic, and whether the node has this peer's subscription to it.
+    async fn topic(&self, channel: &str) -> Result<(String, bool), PeerError> {
+        let channel = channel.to_owned();
+        match self.ask(|request_id| FromPeer::Topic { request_id, channel }).await? {
+            ToPeer::Topic { topic, reading, .. } => Ok((topic, reading)),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Subscribes to a topic, whether it may read it or not.

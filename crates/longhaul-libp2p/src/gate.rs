@@ -93,6 +93,11 @@ impl Gate {
         }
     }
 
+    /// Whether what is published on the topic from now on goes to this peer.
+    pub(crate) fn reads(&self, peer: &PeerId, topic: &str) -> bool {
+        self.reading.get(&TopicHash::from_raw(topic)).is_some_and(|readers| readers.contains(peer))
+    }
+
     /// The peer may read more or less than before.
     pub(crate) fn changed(&mut self, peer: PeerId) {
         for (connection, event) in self.held.remove(&peer).unwrap_or_default() {

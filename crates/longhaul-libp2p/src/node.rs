@@ -30,8 +30,8 @@ const ADDRESSES_MAX: usize = 4_096;
 /// What the swarm is asked to do by others.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Take part in this topic; told when it does.
-    Join(String, oneshot::Sender<()>),
+    /// Take part in this topic; told when it does, and whether the peer's own subscription has arrived.
+    Join(String, PeerId, oneshot::Sender<bool>),
     /// The peer may read more, or less, than before.
     Changed(PeerId),
     /// Put this on the topic.

@@ -202,10 +202,11 @@ async fn run(
             event = swarm.select_next_some() => on_event(&node, &mut swarm, &mut posts, event),
             // While somebody is on the way out, nothing more is published; the log waits.
             Some(command) = commands.recv(), if publications.len() < COMMANDS_MAX => match command {
-                Command::Join(topic, done) => {
-                    swarm.behaviour_mut().gate.join(&topic);
+                Command::Join(topic, peer, done) => {
+                    let gate = &mut swarm.behaviour_mut().gate;
+                    gate.join(&topic);
                     // Whoever asked may have gone.
-                    let _ = done.send(());
+                    let _ = done.send(gate.reads(&peer, &topic));
                 }
                 Command::Changed(peer) => swarm.behaviour_mut().gate.changed(peer),
                 Command::Publish(topic, data) => publications.push_back((topic, data)),

@@ -317,12 +317,12 @@ impl Session {
         let topic = self.node.topic(&channel);
         self.node.remember_topic(&topic, &channel);
         let (joined, told) = tokio::sync::oneshot::channel();
-        self.node.ask(Command::Join(topic.clone(), joined)).await;
+        self.node.ask(Command::Join(topic.clone(), self.peer, joined)).await;
         self.node.ask(Command::Changed(self.peer)).await;
-        if told.await.is_err() {
+        let Ok(reading) = told.await else {
             return Err(Refusal::new(RefusalKind::Unavailable, "the node is ending: try again"));
-        }
-        Ok(ToPeer::Topic { request_id, channel, topic })
+        };
+        Ok(ToPeer::Topic { request_id, channel, topic, reading })
     }
 }
 

@@ -101,8 +101,9 @@ pub(crate) enum ToPeer {
     Receiving { request_id: Option<String> },
     /// An event.
     Event { seq: i64, event: Value },
-    /// Where the channel's gossip is.
-    Topic { request_id: Option<String>, channel: String, topic: String },
+    /// Where the channel's gossip is, and whether the peer's own subscription to it has arrived: only what is said
+    /// from then on is gossiped to it.
+    Topic { request_id: Option<String>, channel: String, topic: String, reading: bool },
     /// Heard.
     Pong { request_id: Option<String> },
     /// Gone.
