@@ -57,8 +57,8 @@ pub(crate) const SHARED_OWNER: &str = "~shared";
 /// The bindings ([`crate::http`], [`crate::grpc`]) are views in front of it.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    /// No task is open, so that no message can be the answer to one. Only changed within write transactions, of which
-    /// there is one at a time: what begins a task and what finds none cannot pass each other.
+    /// No task is open, so that no message can be the answer to one. Only becomes true within a write transaction, of
+    /// which there is one at a time: what begins a task and what finds none cannot pass each other.
     idle: Arc<AtomicBool>,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Settled {
 #[derive(Debug)]
 pub(crate) struct Pump {
     state: Mutex<State>,
-    /// The state's head, for whoever only asks for that: it is risen to while the state is held.
+    /// The state's head, for whoever only asks for that. Written while the state is held.
     newest: AtomicI64,
     head: watch::Sender<i64>,
 }
@@ -88,8 +88,7 @@ impl Pump {
     }
 
     /// The transaction with these numbers has ended. `release` is called for each that can be let go now, in order,
-    /// with its last number.
-    /// What is given back tells when this one has been.
+    /// with its last number. What is given back tells when this one has been.
     pub(crate) fn settle(
         &self,
         first: i64,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use longhaul_network::{RefusalKind, Registration, settings::GroupSettings};
+use longhaul_network::{Network, RefusalKind, Registered, Registration, settings::GroupSettings};
 use serde_json::json;
 
 use crate::ground::{Ground, admin, draft, guest, join, named, poll, says, send, settings, text_of};
@@ -26,9 +26,8 @@ async fn a_post_to_a_thousand_members_is_one_row_and_reaches_each() {
     }
 }
 
-#[tokio::test]
-async fn a_mod_from_outside_is_asked_and_its_answer_is_the_reply() {
-    let ground = Ground::new();
+/// A network, and a mod from outside that has come in.
+async fn calculating(ground: &Ground) -> (Network, Registered) {
     let mut with = settings();
     let mods = GroupSettings {
         permissions: vec!["mod".to_owned()],
@@ -37,9 +36,16 @@ async fn a_mod_from_outside_is_asked_and_its_answer_is_the_reply() {
     };
     with.groups.insert("mods".to_owned(), mods);
     let network = ground.open(with, Vec::new()).await;
-    let ann = join(&network, "ann").await;
     let registration = Registration { credential: "ab".repeat(32), ..guest("calculator") };
     let calculator = network.register(registration).await.expect("a mod");
+    (network, calculator)
+}
+
+#[tokio::test]
+async fn a_mod_from_outside_is_asked_and_its_answer_is_the_reply() {
+    let ground = Ground::new();
+    let (network, calculator) = calculating(&ground).await;
+    let ann = join(&network, "ann").await;
     let mallory = join(&network, "mallory").await.member;
     let (own, asked) = (network.clone(), calculator.member.clone());
     let answering = tokio::spawn(async move {
@@ -76,17 +82,8 @@ async fn a_mod_from_outside_is_asked_and_its_answer_is_the_reply() {
 #[tokio::test]
 async fn what_a_mod_answered_while_nobody_waited_is_the_reply_to_the_repetition() {
     let ground = Ground::new();
-    let mut with = settings();
-    let mods = GroupSettings {
-        permissions: vec!["mod".to_owned()],
-        credential: Some("ab".repeat(32)),
-        ..GroupSettings::default()
-    };
-    with.groups.insert("mods".to_owned(), mods);
-    let network = ground.open(with, Vec::new()).await;
-    let ann = join(&network, "ann").await.member;
-    let registration = Registration { credential: "ab".repeat(32), ..guest("calculator") };
-    let calculator = network.register(registration).await.expect("a mod").member;
+    let (network, calculator) = calculating(&ground).await;
+    let (ann, calculator) = (join(&network, "ann").await.member, calculator.member);
     let mut question = named("q", "sum.make", "mod:calculator", says("1 + 2"));
     question.requires_response = true;
     let (own, asker, asked) = (network.clone(), ann.clone(), question.clone());
